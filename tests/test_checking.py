@@ -9,6 +9,10 @@ import pandas as pd
 import pytest
 from support.matrices import sparing
 
+from discreet.checking import check_table
+from discreet.data.tables import open_stream
+from discreet.learning import prepare
+from discreet.task import Task
 from research.benchmarks.check_tables import (
     PROBLEMS,
     ROWS,
@@ -105,6 +109,33 @@ def test_a_command_leaves_sensors_to_learn_from(tmp_path):
     assert "--exclude" not in found.command and found.raw is not None and found.raw.public == 1.0
 
 
+@pytest.mark.parametrize("name", ["when", "column 3"])
+def test_unix_times_in_any_order_are_a_clock(tmp_path, name):
+    times = 1_767_225_600 + np.random.default_rng(0).integers(0, 30 * 86_400, ROWS)
+    assert role_of(looked_at(clean(2).assign(**{name: times}), tmp_path), name) == "clock"
+
+
+def test_numbers_too_large_for_floats_are_no_counter_and_not_called_equal(tmp_path):
+    large = 2**62 + np.random.default_rng(0).integers(0, 10, ROWS)
+    found = looked_at(clean(2).assign(large=large), tmp_path)
+    assert role_of(found, "large") == "sensor"
+    assert any("'large' (4.611686018427388e+18, rounded to a float)" in e for e in found.warnings)
+
+
+def test_a_sensor_that_is_infinite_in_all_rows_is_left_out(tmp_path):
+    found = looked_at(clean(2).assign(stuck=np.inf), tmp_path, "home.parquet")
+    assert role_of(found, "stuck") == "constant" and "--exclude stuck" in found.command
+    assert any(
+        "the same in all" in each and "'stuck' (infinite)" in each for each in found.warnings
+    )
+
+
+def test_a_fact_that_is_left_out_as_well_is_refused(tmp_path):
+    found = looked_at(clean(2), tmp_path, exclude=["fall"])
+    assert len(found.problems) == 1 and "'fall' is the public fact" in found.problems[0]
+    assert "Take it out of --exclude" in found.problems[0]
+
+
 # --- How tables are written --------------------------------------------------------------------
 
 
@@ -112,7 +143,13 @@ def test_separators_encodings_and_decimal_commas_are_found(tmp_path):
     table = clean(2)
     table["who"] = table["who"].replace("ann", "Zoë")
     written = table.to_csv(index=False, sep=";", decimal=",")
-    for encoding, name in (("cp1252", "a.csv"), ("utf-16", "b.csv"), ("utf-8-sig", "c.tsv")):
+    for encoding, name in (
+        ("cp1252", "a.csv"),
+        ("utf-16", "b.csv"),
+        ("utf-16-le", "e.csv"),
+        ("utf-16-be", "f.csv"),
+        ("utf-8-sig", "c.tsv"),
+    ):
         found = looked_at(written.encode(encoding), tmp_path, name)
         assert found.form is not None
         assert (found.form.separator, found.form.decimal) == (";", ",")
@@ -168,3 +205,64 @@ def test_lists_and_durations_are_named_and_no_reason_to_fail(tmp_path):
     assert len(found.problems) == 1 and "which have no code" in found.problems[0]
     found = looked_at(table.assign(who=table["many"]), tmp_path, "home.parquet")
     assert any("'who' holds values like" in each for each in found.problems)
+
+
+@pytest.mark.parametrize("file", ["home.csv", "home.parquet"])
+def test_unavailable_labels_are_missing_beside_switches_and_warned_of_among_names(tmp_path, file):
+    table = clean(2)
+    table["fall"] = np.where(table["fall"], "on", "off").astype(object)
+    table.loc[[3, 8], "fall"] = "unavailable"
+    found = looked_at(table, tmp_path, file)
+    assert len(found.problems) == 1 and not found.classes
+    assert f"public fact 'fall' is missing in 2 of {ROWS} rows (rows 4, 9;" in found.problems[0]
+    names = clean(2)
+    names.loc[range(30), "who"] = "unknown"
+    found = looked_at(names, tmp_path, file)
+    said = f"'who' is 'unknown' in 30 of {ROWS} rows, which is learned as a class"
+    assert not found.problems and any(said in each for each in found.warnings)
+    assert found.classes["who"]["unknown"] == 30
+
+
+@pytest.mark.parametrize("differ", [0, 2])
+def test_a_private_fact_that_is_the_public_one_is_named(tmp_path, differ):
+    table = clean(2)
+    table["who"] = np.where(table["fall"], "p", "q")
+    table.loc[range(differ), "who"] = "p"
+    said = [each for each in looked_at(table, tmp_path).warnings if "under another name" in each]
+    assert len(said) == 1 and "'who' is the public fact 'fall' under another name" in said[0]
+    table.loc[range(40), "who"] = "p"  # a tenth of the rows or so
+    again = looked_at(table, tmp_path).warnings
+    assert not any("under another name" in each for each in again)
+
+
+def test_a_fact_that_follows_from_the_public_one_is_another(tmp_path):
+    table = clean(2)
+    table["fall"] = np.where(table["fall"], np.arange(ROWS) % 2 + 1, 0)
+    table["who"] = np.where(table["fall"] > 0, "p", "q")
+    found = looked_at(table, tmp_path).warnings
+    assert not any("under another name" in each for each in found)
+
+
+NESTED = {
+    "lists": [[1, 2]] * ROWS,
+    "structs": [{"a": k % 3} for k in range(ROWS)],
+    "maps": [[("a", 1)]] * ROWS,
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_nested_columns_that_are_left_out_change_nothing(tmp_path, kind):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    form = pa.map_(pa.string(), pa.int64()) if kind == "maps" else None
+    plain, file = pa.Table.from_pandas(clean(2)), tmp_path / "home.parquet"
+    parquet.write_table(plain.append_column("nested", pa.array(NESTED[kind], type=form)), file)
+    task = Task(file, "fall", ["who"], exclude=["nested"])
+    assert not check_table(task, 0.05, guess=False).problems
+    found = [prepare(task, each).source for each in (None, open_stream([file]))]
+    parquet.write_table(plain, file)
+    assert found == [prepare(Task(file, "fall", ["who"])).source] * 2
+
+
+def test_a_nested_value_is_shown_in_one_message(tmp_path):
+    found = looked_at(clean(2).assign(many=[[1, 2]] * ROWS), tmp_path, "home.parquet")
+    assert len(found.problems) == 1 and "values like [1, 2] (" in found.problems[0]

@@ -140,7 +140,9 @@ def shown(value: object, limit: int = 60) -> str:
     brief.maxlevel, brief.maxstring, brief.maxother = 2, limit, limit
     try:
         text = brief.repr(
-            value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+            value.tolist()
+            if type(value).__module__ == "numpy" and hasattr(value, "tolist")
+            else value
         )
     except ValueError:  # an integer of thousands of digits
         text = f"a {type(value).__name__} too large to show"

@@ -41,6 +41,7 @@ from discreet.data.table_warnings import (
     odd_classes,
     odd_columns,
     odd_readings,
+    same_facts,
     warn_of_groups,
 )
 from discreet.data.tables import (
@@ -293,6 +294,8 @@ def _check(
     odd = [each for name in sensors for each in odd_readings(name, rows[name])]
     odd += odd_columns([each for each in roles if each.column in sensors])
     odd += [each for fact in facts for each in odd_classes(fact, role_of(task, fact.name))]
+    if [fact.name for fact in facts] == task.facts:  # none was refused
+        odd += same_facts(facts[0], facts[1:])
     for each in odd:
         warnings.warn(each, TableWarning, stacklevel=3)
     problems.refuse()

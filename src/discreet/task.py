@@ -99,6 +99,11 @@ def check_roles(columns: Sequence[str], task: Task) -> list[str]:
             check_column(columns, name, role_of(task, name))
             if facts.count(name) > 1:
                 raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
+            if name in task.exclude:
+                raise InputError(
+                    f"{name!r} is the {role_of(task, name)}, which is no sensor anyway, and "
+                    "cannot be left out as well. Take it out of --exclude, or name another fact."
+                )
             if name in groups:
                 raise InputError(
                     f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "

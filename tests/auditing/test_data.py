@@ -233,6 +233,7 @@ def test_labels_are_told_apart_by_how_they_are_written():
     [
         ([1, 3] * 5, "'who' has the class '?3.*the mapping knows 1, 2"),
         ([1, None] * 5, "'who' is missing in 5 of 10 rows"),
+        (["1", " Unknown"] * 5, "'who' is missing in 5 of 10 rows"),
         ([1] * 10, f"class 2 of 'who' has 0 of 10 audit rows; at least {MIN_CLASS_ROWS}"),
         ([1] * 9 + [2], "class 2 of 'who' has 1 of 10 audit rows"),
     ],

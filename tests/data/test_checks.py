@@ -2,6 +2,7 @@
 
 import datetime
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from support.helpers import home, refused
 
 from discreet.data.columns import (
     MAX_CLASSES,
+    LabelTally,
     check_column,
     check_kind,
     check_labels,
@@ -97,6 +99,9 @@ def test_a_class_of_one_row_passes_where_no_rows_are_held_out():
         ([], "has no rows"),
         (["a", None, "b", None], r"missing in 2 of 4 rows \(rows 2, 4;"),
         ([None] * 9, r"rows 1, 2, 3, 4, 5, \.\.\.;"),
+        (["on", "off", "unavailable"] * 2, r"missing in 2 of 6 rows \(rows 3, 6;"),
+        (["1", "2", " Unknown "] * 2, r"missing in 2 of 6 rows \(rows 3, 6;"),
+        ([True, "unavailable", False, True, False], r"missing in 1 of 5 rows \(rows 2;"),
         (["a"] * 5, "one class only, 'a'"),
         ([1, 1.0, 1], "one class only"),
         (["a", "a", "b"], "one row only of class 'b'"),
@@ -110,3 +115,20 @@ def test_a_class_of_one_row_passes_where_no_rows_are_held_out():
 def test_labels_that_cannot_be_learned_are_refused(labels, match):
     series = pd.Series(labels, dtype=object if not len(labels) else None)
     assert "private label 'who'" in refused(match, check_labels, series, "private label", "who")
+
+
+@pytest.mark.parametrize("others", [["on", "off"], ["0", "1"], [True, False], ["ann", "bob"]])
+def test_words_for_a_missing_label_are_judged_by_the_classes_of_all_rows(others):
+    rows = pd.Series([*others * 4, "unavailable", "unavailable", *others * 4], dtype=object)
+    said = []
+    for cuts in ([0, 18], [0, 8, 9, 18], [0, 9, 11, 18]):
+        tally = LabelTally("fall", "public fact")
+        for begin, end in pairwise(cuts):
+            tally.add(rows[begin:end])
+        if others[0] == "ann":  # a word among words is one of them
+            assert tally.finish().classes.tolist() == ["ann", "bob", "unavailable"]
+        else:
+            said.append(refused("'fall' is missing in 2 of 18 rows", tally.finish))
+    assert len(set(said)) <= 1
+    if said:
+        assert said[0] == refused("missing", check_labels, rows, "public fact", "fall")

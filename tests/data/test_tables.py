@@ -233,9 +233,10 @@ def test_a_file_damaged_in_the_middle_is_named_when_its_rows_are_read(tmp_path):
     data = bytearray(path.read_bytes())
     data[len(data) // 4 : len(data) // 2] = b"\xff" * (len(data) // 2 - len(data) // 4)
     path.write_bytes(data)
-    refused(
+    said = refused(
         "t.parquet: not a readable Parquet file", lambda: list(open_stream([path]).batches("x"))
     )
+    assert said.endswith("Copy or write it again.")
 
 
 def test_folders_and_absent_files_are_refused(tmp_path):

@@ -1,5 +1,4 @@
 import json
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ from support.helpers import refused
 
 import discreet
 from discreet import NPOMapper, frontier
-from discreet.errors import BlindKernelWarning, DiscreetError
+from discreet.errors import BlindKernelWarning, DiscreetError, DiscreetWarning, TableWarning
 from discreet.frontiers import frontier as tradeoff
 from discreet.frontiers.frontier import Frontier
 from discreet.frontiers.study import Spec, describe_study, plan, study_arrays, study_table
@@ -163,11 +162,11 @@ def test_guessing_and_raw_readings_are_measured_on_the_held_out_rows():
 
 def test_a_strict_point_says_so_and_does_not_warn():
     X, _, g = home()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(DiscreetWarning) as caught:
         found = frontier(
             X, g.rename("public"), g, **QUICK | {"methods": ["npo"], "ratios": [0.9999]}
         )
+    assert [each.category for each in caught] == [TableWarning]  # of one fact by two names
     assert not found.points[0].useful
 
 

@@ -21,6 +21,7 @@ from discreet.errors import (
     BlindKernelWarning,
     InputError,
     MissingPrivateError,
+    TableWarning,
     UninformativeMappingWarning,
 )
 from discreet.leakage.exact import information_epsilon, pair_risk
@@ -296,7 +297,10 @@ def test_asking_the_impossible_is_told_and_ships_a_constant_mapping(rng):
     """The sensors read the private fact alone, and every level tells something of it."""
     g = rng.integers(2, size=3000)
     X = pd.DataFrame({"a": g, "b": g})
-    with pytest.warns(UninformativeMappingWarning, match="no level of strictness kept"):
+    with (
+        pytest.warns(UninformativeMappingWarning, match="no level of strictness kept"),
+        pytest.warns(TableWarning, match="under another name"),
+    ):
         fitted = NPOMapper(max_advantage=1e-6, n_folds=2, random_state=0).fit(X, g, private=g)
     assert not fitted.useful_ and not fitted.expected_.met
     for table in fitted.mapping_.tables:
@@ -307,7 +311,10 @@ def test_a_floor_that_leaves_nothing_to_say_is_told():
     rng = np.random.default_rng(0)
     y = pd.Series(rng.integers(2, size=300), name="state")
     X = pd.DataFrame({"a": y, "b": y})  # the public fact is the private one
-    with pytest.warns(UninformativeMappingWarning):
+    with (
+        pytest.warns(UninformativeMappingWarning),
+        pytest.warns(TableWarning, match="'state' is the public fact 'state' under another name"),
+    ):
         fitted = NPOMapper(random_state=0, privacy_ratio=0.9999).fit(X, y, private=y)
     assert not fitted.useful_
 

@@ -94,9 +94,20 @@ def understood(column: Column) -> Column:
     if kinds == {"missing", "number"}:
         return pd.Series(as_floats(column), index=column.index, name=column.name)
     if kinds == {"missing", "switch"}:
-        gone = np.array([is_missing_word(value) for value in column], dtype=bool)
-        return column.astype(object).mask(gone, None)
+        return column.astype(object).mask(_missing_words(column), None)
     return column
+
+
+def _missing_words(column: Column) -> NDArray[np.bool_]:
+    return np.array([is_missing_word(value) for value in column], dtype=bool)
+
+
+def words_mean_missing(values: Iterable[object]) -> bool:
+    """Whether there are words for a missing one, and others that tell that they mean it.
+
+    They do if all others are numbers, or words for on and off.
+    """
+    return {word_kind(value) for value in values} in ({"missing", "number"}, {"missing", "switch"})
 
 
 def word_kind(value: object) -> str:
@@ -271,6 +282,19 @@ def check_kind(column: Column, sensor: str) -> None:
         raise InputError(f"sensor {sensor!r} holds {found[0]}, which have no code. {found[1]}")
 
 
+def is_nested(column: Column) -> bool:
+    """Whether a column holds lists, structs or maps, which cannot be told apart by hashing."""
+    return column.dtype == object and not all(map(_can_be_hashed, column))
+
+
+def _can_be_hashed(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def unusable_kind(column: Column) -> tuple[str, str] | None:
     """Return what a column holds that no code stands for, and what to do; None if it is usable."""
     dates = "Turn them into numbers or categories first, such as the hour, or leave it out."
@@ -417,6 +441,7 @@ class LabelTally:
 
     def finish(self) -> Labels:
         """Return the labels of all rows, one byte for each, once the classes passed all checks."""
+        self._check_words()
         # Two rows of each class, where there are as many, tell all that the checks ask.
         few = [text for text, count in self._counts.items() for _ in range(min(count, 2))]
         values = pd.Series([self._values[text] for text in few]).to_numpy()
@@ -425,6 +450,13 @@ class LabelTally:
         places = np.array([place[text] for text in self._counts], dtype=np.uint8)
         self._parts = [places[part] for part in self._parts]  # batch by batch, in little memory
         return Labels(self.name, np.concatenate(self._parts), found.classes)
+
+    def _check_words(self) -> None:
+        """Refuse words for a missing label, as only the classes of all rows tell that they are."""
+        if words_mean_missing(self._values.values()):
+            words = [k for k, text in enumerate(self._counts) if is_missing_word(text)]
+            gone = np.isin(np.concatenate(self._parts), words)
+            raise _missing_labels(f"{self.role} {self.name!r}", np.flatnonzero(gone), len(gone))
 
 
 # --- Checks ----------------------------------------------------------------------------------
@@ -442,6 +474,8 @@ def check_labels(labels: Column, role: str, name: str, *, single: bool = False) 
     if len(labels) == 0:
         raise InputError(f"{label} has no rows. Give a table with rows.")
     check_label_values(labels, label)
+    if not is_numeric(labels) and words_mean_missing(distinct_values(labels)):
+        raise _missing_labels(label, labels.index[_missing_words(labels)], len(labels))
     _check_class_counts(labels, label, single)
 
 
@@ -455,12 +489,19 @@ def check_label_values(labels: Column, label: str) -> None:
         raise InputError(f"{label} holds {odd[0]}. Use text, whole numbers, true or false.")
     gone = labels.index[is_missing(labels)]
     if len(gone):
-        first = ", ".join(str(row + 1) for row in gone[:5]) + (", ..." if len(gone) > 5 else "")
-        raise InputError(
-            f"{label} is missing in {len(gone)} of {len(labels)} rows (rows {first}; empty, NA and "
-            "None count as missing). Label these rows or drop them."
-        )
+        raise _missing_labels(label, gone, len(labels))
     _check_not_continuous(labels, label)
+
+
+def _missing_labels(
+    label: str, gone: Sequence[int] | Ints | pd.Index[Any], rows: int
+) -> InputError:
+    first = ", ".join(str(row + 1) for row in gone[:5]) + (", ..." if len(gone) > 5 else "")
+    return InputError(
+        f"{label} is missing in {len(gone)} of {rows} rows (rows {first}; empty, NA and None count "
+        "as missing, as do words like unavailable beside numbers or on and off). Label these rows "
+        "or drop them."
+    )
 
 
 def _check_not_continuous(labels: Column, label: str) -> None:

@@ -167,6 +167,7 @@ def check_dependence(
     *,
     public: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    told_by_order: Sequence[str] = (),
     seed: int = 0,
 ) -> Dependence:
     """Compare the order of a table with that of independent rows.
@@ -174,12 +175,15 @@ def check_dependence(
     ``readings``: the sensors' columns, of any kind, gaps allowed; rows in the order they came in.
     ``facts`` of shape (n_rows,): the private facts. What they explain is no dependence. ``public``
     of shape (n_rows,): the public fact. A table that is sorted by it passes, too. ``groups`` of
-    shape (n_rows,): look at groups instead, in the order of their first rows. ``seed``: seed of the
-    shuffles. The same rows and seed give the same answer. Independent rows are seldom found
-    dependent, however many columns there are: ``research.benchmarks.check_tables`` counts.
+    shape (n_rows,): look at groups instead, in the order of their first rows. ``told_by_order``:
+    readings that are told by the place of a row, as the hour is in rows that come in the order of
+    time: they count for copies only. ``seed``: seed of the shuffles. The same rows and seed give
+    the same answer. Independent rows are seldom found dependent, however many columns there are:
+    ``research.benchmarks.check_tables`` counts.
     """
     rng = np.random.default_rng(seed)
-    features, cells, seen = _to_compare(readings, facts, public, groups, rng)
+    compared = readings.drop(columns=list(told_by_order))
+    features, cells, seen = _to_compare(compared, facts, public, groups, rng)
     unit: Literal["rows", "groups"] = "rows" if groups is None else "groups"
     if seen < (MIN_ROWS if groups is None else MIN_GROUPS):
         return Dependence(found=False, rows=seen, unit=unit)

@@ -296,9 +296,13 @@ class ColumnScan:
         """What it reads in all rows, or that it is missing; None if readings differ."""
         if not self._present:
             return "missing"
-        # A sensor with one value and gaps still says something by its gaps.
         different = len(self._categories.values) or len(self._numbers.values)
-        return self._one_value() if different == 1 and self._present == self.rows else None
+        if different > 1 or self._present < self.rows:
+            return None  # a sensor with one value and gaps still says something by its gaps
+        if not different:
+            return "infinite"
+        rounded = self._holds_numbers and self._column.nunique() > 1
+        return f"{self._one_value()}{', rounded to a float' if rounded else ''}"
 
     def check_worth(self) -> None:
         """Refuse readings that seem to identify the row."""

@@ -316,10 +316,15 @@ def _part_of(column: Column, name: str, part: str) -> Column:
             "time that can be read. Write times like 2015-02-04 17:51 or as seconds since 1970, or "
             f"leave '{name}:{part}' out."
         )
+    found[~gone] = part_of_hours(hours, part)
+    return pd.Series(found, index=column.index)
+
+
+def part_of_hours(hours: Hours, part: str) -> Ints:
+    """Return the hour of the day, or the weekday, of times given as hours."""
     since = hours.astype(np.int64)
     # The first of January 1970 was a Thursday.
-    found[~gone] = since % 24 if part == "hour" else (since // 24 + 3) % 7
-    return pd.Series(found, index=column.index)
+    return since % 24 if part == "hour" else (since // 24 + 3) % 7
 
 
 def holds_times(column: Column) -> bool:

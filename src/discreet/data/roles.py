@@ -52,7 +52,7 @@ _WITH_UNIT = re.compile(r"\s*[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:/+-][^\d]{0,9}?)\s
 _GLANCE = 200  # rows that nearly always show that a column does not answer
 _LEADS = (1, 2, 3)  # rows ahead that a column may know of
 _ID = re.compile(r"(^|[^a-z])(id|uid|uuid|guid|key|serial|index|idx|nr)$", re.IGNORECASE)
-_TIME = re.compile(r"time|date|stamp|epoch|(^|_)ts$|last_(changed|updated)", re.IGNORECASE)
+_TIME = re.compile(r"time|date|stamp|epoch|(^|_)(ts|when)$|last_(changed|updated)", re.IGNORECASE)
 _PRIVATE = re.compile(r"who|person|user|resident|sex|gender|race|name|private", re.IGNORECASE)
 _PUBLIC = re.compile(
     r"fall|alarm|occup|label|target|class|answer|income|public|event|activity", re.IGNORECASE
@@ -152,9 +152,10 @@ def _number_role(name: str, present: Column, values: int) -> tuple[str, str] | N
     numbers = as_floats(present)
     if len(numbers) < _FEWEST or not np.isfinite(numbers).all():
         return None
-    rises = bool(np.all(np.diff(numbers) >= 0)) and values >= _FEWEST_STEPS
+    # Not as floats, which do not tell large whole numbers apart.
+    rises = present.is_monotonic_increasing and values >= _FEWEST_STEPS
     often = values >= _OFTEN_DIFFERENT * len(numbers)
-    if not np.isnan(epoch_seconds(present)).any() and (rises or _TIME.search(name)):
+    if not np.isnan(epoch_seconds(present)).any() and (rises or often or _TIME.search(name)):
         return "clock", f"holds times since 1970 like {written(float(numbers[0]))}"
     if np.any(numbers % 1):
         return None

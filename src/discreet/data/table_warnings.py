@@ -18,7 +18,10 @@ from discreet.data.columns import (
     Column,
     Labels,
     as_floats,
+    count_classes,
     is_missing,
+    is_missing_word,
+    is_nested,
     is_numeric,
     understood,
     unusable_kind,
@@ -36,7 +39,7 @@ from discreet.data.groups import as_noun, group_values
 from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.data.split import Split, held_out_groups
 from discreet.data.tables import Table
-from discreet.data.time_order import find_clock, has_times, in_time
+from discreet.data.time_order import clock_parts, find_clock, has_times, in_time, parts_in_order
 from discreet.errors import InputError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
@@ -89,8 +92,9 @@ def _order_of(
     public: str,
     private: Sequence[str],
 ) -> Dependence:
-    facts = [table[name] for name in private]
-    return check_dependence(table[list(sensors)], facts, public=table[public], groups=groups)
+    facts, read = [table[name] for name in private], table[list(sensors)]
+    clock = parts_in_order(table, sensors)
+    return check_dependence(read, facts, public=table[public], groups=groups, told_by_order=clock)
 
 
 # --- Columns that rows may belong together by ------------------------------------------------
@@ -142,7 +146,7 @@ def _same_apart(codes: Ints, lag: int) -> bool:
 
 def _repeating(column: Column) -> Ints | None:
     """Return numbers for the values of a column that may name homes; None for any other one."""
-    if is_missing(column).any() or has_times(column):
+    if is_missing(column).any() or is_nested(column) or has_times(column):
         return None
     if is_numeric(column) and np.any(as_floats(column) % 1):
         return None
@@ -208,7 +212,7 @@ def check_both_orders(
     clock = None if found.found else find_clock(rows, used)
     if clock is None:
         return found
-    ordered = in_time(clock, rows, table, used)
+    ordered = in_time(clock, rows, table, [*used, *set(clock_parts(rows, sensors).values())])
     return worse_of(found, _order_of(None, ordered, sensors, public, private))
 
 
@@ -252,10 +256,10 @@ def _count_copies(
     """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
     used = table[[*sensors, public, *private]]
     again = used.duplicated()
-    rest = used[~again]
+    rest = table[~again]
     if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
         return 0
-    found = _order_of(None, rest, sensors, public, private).found
+    found = check_both_orders(rest, sensors, public, private).found
     return 0 if found else int(again.sum())
 
 
@@ -354,6 +358,7 @@ def _say_order(dependence: Dependence, advice: str, override: str = _OVERRIDE) -
 _FEWEST_ROWS = 20  # of a class that something can be learned of
 _FEWEST_NUMBERS = 10  # different ones, that make a column of numbers out of one with odd texts
 _OFTEN_MISSING = 0.5
+_SAME = 0.99  # share of the rows of every class that have one class of the same fact
 _FAR = 3.0  # times the range of all other readings
 _NO_WORDS = ("?", "??", "-", "--", "n.a.", "#n/a", "missing", "undefined")
 _STAND_INS = (-999.0, -9999.0, -127.0, 999.0, 9999.0, 99999.0, 32767.0, 65535.0, -32768.0)
@@ -475,9 +480,36 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
     counts = dict(zip(fact.classes, fact.counts, strict=True))
     yield from _odd_words(f"{role} {fact.name!r}", counts)
     for label, count in zip(fact.classes, fact.counts, strict=True):
+        if is_missing_word(label):
+            yield (
+                f"{role} {fact.name!r} is {shown(label)} in {count} of {sum(fact.counts)} rows, "
+                "which is learned as a class. If it stands for a missing label, label these rows "
+                "or drop them."
+            )
         if count < _FEWEST_ROWS:
             yield (
                 f"{role} {fact.name!r} has {count} of {sum(fact.counts)} rows of class "
                 f"{shown(label)}: hardly anything can be learned or certified of it. Add rows, or "
                 "merge it with another class."
+            )
+
+
+def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
+    """Yield the private facts that are the public one under another name, in words.
+
+    No word depends on how many rows there are: of a table and of a part of it, one is enough.
+    """
+    for fact in private:
+        counts = np.array(
+            [
+                count_classes(fact.index[public.index == k], fact.n_classes)
+                for k in range(public.n_classes)
+            ]
+        )
+        if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
+            yield (
+                f"private fact {fact.name!r} is the public fact {public.name!r} under another "
+                f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
+                f"Whatever answers {public.name!r} reveals it, so that no mapping is useful and "
+                "private. Name another private or public fact."
             )

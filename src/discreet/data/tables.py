@@ -486,11 +486,10 @@ def _explained(file: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except OSError as error:
-        reason = shown(error.strerror or str(error), 120)
-        raise InputError(f"{file}: not a readable Parquet file ({reason}).") from None
     except Exception as error:  # pyarrow raises many kinds, all of them about this one file
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
         raise InputError(
             f"{file}: not a readable Parquet file ({shown(str(error), 120)}). "
-            "Is it cut short? Copy or write it again."
+            "Is it cut short or damaged? Copy or write it again."
         ) from None

@@ -77,8 +77,8 @@ def _encoding(file: Path) -> str:
         decoder = codecs.getincrementaldecoder("utf-8")()
         first = seen = 0
         while block := stream.read(_BLOCK):
-            if not first and block[:2] in _MARKS:
-                return _MARKS[block[:2]]
+            if not first and (found := _MARKS.get(block[:2]) or _unmarked(block)):
+                return found
             first, seen = 1, seen + len(block)
             if most is not None and seen > most:
                 break  # refused where its lines are read
@@ -87,6 +87,17 @@ def _encoding(file: Path) -> str:
             except UnicodeDecodeError:
                 return "utf-8" if b"\0" in block else _NOT_UTF8  # refused if it is no text at all
     return "utf-8-sig"  # which also takes the mark that spreadsheets put in front
+
+
+def _unmarked(block: bytes) -> str | None:
+    """Return which UTF-16 text without a mark is: every other byte of most characters is zero."""
+    for name, zeros, others in (
+        ("utf-16-le", block[1::2], block[::2]),
+        ("utf-16-be", block[::2], block[1::2]),
+    ):
+        if zeros.count(0) > len(zeros) / 2 and not others.count(0):
+            return name
+    return None
 
 
 def _separator(file: Path, lines: list[str]) -> str:

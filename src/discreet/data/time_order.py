@@ -4,12 +4,15 @@ A series that was shuffled is still a series. Which column is a clock is judged 
 order is looked at. If a table has more rows than these, few of them follow one another in time, so
 that the table is gone over once more: for stretches of time, each with the rows that follow the
 moment at which it begins. They are the same whatever the batches are.
+
+The hour and the weekday of a clock follow the order of time by themselves, so that in this order
+they show nothing of rows that depend on one another.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +21,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
-from discreet.data.columns import Column, is_missing, is_numeric, written_column
+from discreet.data.columns import (
+    Column,
+    as_floats,
+    as_series,
+    is_missing,
+    is_nested,
+    is_numeric,
+    written_column,
+)
 from discreet.data.dependence import MOST_ROWS, STRETCHES, stretches
-from discreet.data.groups import group_values
+from discreet.data.groups import (
+    PARTS,
+    Hours,
+    group_values,
+    part_of_hours,
+    read_hours,
+    years_first,
+)
 from discreet.data.tables import Table
 from discreet.errors import InputError
 
@@ -122,7 +140,7 @@ def has_times(column: Column) -> bool:
 
 def _reader(column: Column) -> Callable[[Column], Moments] | None:
     """Return what turns the values of a clock into what sorts them; None if this is no clock."""
-    if is_missing(column).any():
+    if is_missing(column).any() or is_nested(column):
         return None
     if is_numeric(column):
         values = _numbers(column)
@@ -138,8 +156,9 @@ def _numbers(column: Column) -> Moments:
 
 
 def _written(column: Column) -> Moments:
+    texts = years_first(pd.Series(written_column(column), dtype=object))
     # As bytes, which are in the same order and take a quarter of the memory.
-    return np.array([text.encode("utf-8", "surrogatepass") for text in written_column(column)])
+    return np.array([text.encode("utf-8", "surrogatepass") for text in texts])
 
 
 def _date_reader(column: Column) -> Callable[[Column], Moments] | None:
@@ -157,3 +176,57 @@ def _date_reader(column: Column) -> Callable[[Column], Moments] | None:
         form = pd.tseries.api.guess_datetime_format(str(column.iloc[0]), dayfirst=True) or "mixed"
         known = all(not np.isnat(read(part)).any() for part in (column.iloc[:_PREVIEW], column))
     return read if known else None
+
+
+# --- Readings that are parts of a clock ------------------------------------------------------
+
+
+def clock_parts(rows: pd.DataFrame, sensors: Sequence[str]) -> dict[str, str]:
+    """Return the sensors that are the hour or the weekday of a column of times, and that column.
+
+    They are found by their values, so that a column that was worked out before counts, too.
+    """
+    clocks = [name for name in map(str, rows.columns) if name not in sensors]
+    likely = _equal_parts(rows.iloc[:_PREVIEW], sensors, clocks)  # nearly always none
+    return _equal_parts(rows, list(likely), list(dict.fromkeys(likely.values())))
+
+
+def _equal_parts(
+    rows: pd.DataFrame, sensors: Sequence[str], clocks: Sequence[str]
+) -> dict[str, str]:
+    small = [name for name in sensors if _may_be_part(rows[name])]
+    hours = {name: _hours(rows[name]) for name in clocks if small}
+    return {
+        name: clock
+        for clock, each in hours.items()
+        for name in small
+        if each is not None and _is_part(rows[name], each)
+    }
+
+
+def parts_in_order(rows: pd.DataFrame, sensors: Sequence[str]) -> list[str]:
+    """Return the sensors that are parts of a clock whose order, or its reverse, rows come in."""
+    found = clock_parts(rows, sensors)
+    in_order = {clock for clock in found.values() if _is_in_order(_hours(rows[clock]))}
+    return [name for name, clock in found.items() if clock in in_order]
+
+
+def _may_be_part(column: Column) -> bool:
+    return is_numeric(column) and bool(column.between(0, 23).all())
+
+
+def _is_part(column: Column, hours: Hours) -> bool:
+    return any(np.array_equal(as_floats(column), part_of_hours(hours, part)) for part in PARTS)
+
+
+def _hours(column: Column) -> Hours | None:
+    """Return times as hours; None if the column holds something else, or has gaps."""
+    if is_missing(column).any() or is_nested(column):
+        return None
+    hours = read_hours(as_series(column), with_hour=False)
+    return None if np.isnat(hours).any() else hours
+
+
+def _is_in_order(hours: Hours | None) -> bool:
+    steps = np.zeros(0, dtype=np.int64) if hours is None else np.diff(hours).astype(np.int64)
+    return bool(np.all(steps >= 0) or np.all(steps <= 0))

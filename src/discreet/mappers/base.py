@@ -25,6 +25,7 @@ import discreet
 from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.fit_encoders import fit_sensors
+from discreet.data.table_warnings import same_facts
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
     Part,
@@ -76,6 +77,7 @@ from discreet.errors import (
     InputError,
     Parameter,
     SharedEpsilonWarning,
+    TableWarning,
 )
 from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import Design, Fact, Source
@@ -259,6 +261,8 @@ class PrivacyMapper(UsesMapping):
         table, public = check_readings(self, X, y)
         self.check_row_count(len(table))
         facts = [public, *private_facts(private, len(table))]
+        for each in same_facts(public, facts[1:]):
+            warnings.warn(each, TableWarning, stacklevel=3)
         n_rows = len(table)
         numbers = sample_index(n_rows, SAMPLED_ROWS)
         rows = table if len(numbers) == n_rows else table.iloc[numbers].reset_index(drop=True)

@@ -19,7 +19,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from discreet.data.columns import Plain, as_series, is_missing, written, written_column
+from discreet.data.columns import (
+    Plain,
+    as_series,
+    is_missing,
+    is_missing_word,
+    written,
+    written_column,
+)
 from discreet.data.dependence import Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.split import PREFIX, Split
@@ -143,14 +150,15 @@ class Fact(Model):
     def places(self, values: Any) -> NDArray[np.int64]:
         """Return the class of every row, distinguished by how the classes are written."""
         column = as_series(values)
-        gone = is_missing(column)
+        places = {written(each): k for k, each in enumerate(self.classes)}
+        texts = written_column(column)
+        words = {text for text in set(texts) - places.keys() if is_missing_word(text)}
+        gone = is_missing(column) | np.array([text in words for text in texts], dtype=bool)
         if gone.any():
             raise InputError(
                 f"{self.name!r} is missing in {int(gone.sum())} of {len(column)} rows. Leave those "
                 "rows out."
             )
-        places = {written(each): k for k, each in enumerate(self.classes)}
-        texts = written_column(column)
         unknown = next((text for text in texts if text not in places), None)
         if unknown is not None:
             known = ", ".join(shown(each) for each in self.classes[:10])
