@@ -442,12 +442,13 @@ class Expected:
     public class always. The balanced accuracy of any guessing is ``guessing_balanced_accuracy``.
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
-    left out tried the very mapping. ``met``: whether rows left out keep what was asked for with 1.25
-    standard errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
-    (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors if it
-    allows for those of its rows itself. None if there was no wish to search for. It takes rows, or the groups that
-    were named, as independent, and is never true where ``doubted``: where rows were seen to depend
-    on one another, or may, and no groups were named. ``fit`` in Python does not look at that.
+    left out tried the very mapping. ``met``: whether rows left out keep what was asked for with
+    1.25 standard errors to spare, 1.6 where groups are left out in turn, 3 where dependence is
+    hidden (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors
+    if it allows for those of its rows itself. None if there was no wish to search for. It takes
+    rows, or the groups that were named, as independent, and is never true where ``doubted``: where
+    rows were seen to depend on one another, or may, and no groups were named. ``fit`` in Python
+    does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.
