@@ -21,9 +21,10 @@ import typer
 from discreet import __version__
 from discreet.cli.options import GroupedCommand, in_option_terms
 from discreet.errors import DiscreetError, StoppedError
+from discreet.stopping import end_with
 
 BAD_INPUT = 2
-SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
+SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143, 129
 UNREAD = 1
 # What all versions of Typer say of a text where a number belongs.
 _NO_NUMBER = re.compile(r"Invalid value for '(.+?)': .*\bvalid (number|float|integer)\b")
@@ -77,7 +78,7 @@ def main() -> None:
         _fail(in_option_terms(error), BAD_INPUT)
     except BrokenPipeError:  # whoever read the output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNREAD)
+        _leave(UNREAD)
     except OSError as error:
         what = "the output cannot be written" if error.errno in _FULL else "the system refuses"
         _fail(f"{what} ({error.strerror or error}).", BAD_INPUT)
@@ -86,7 +87,7 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         _fail(_usage_message(error, sys.argv[1:]), BAD_INPUT)
-    sys.exit(code if isinstance(code, int) else 0)
+    _leave(code if isinstance(code, int) else 0)
 
 
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:
@@ -115,7 +116,13 @@ def _value_of(param: Any, arguments: Sequence[str]) -> str | None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    end_with(code)  # the line may find nobody who reads it
     print(f"discreet: {message}".replace("\n", " "), file=sys.stderr)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    end_with(code)
     sys.exit(code)
 
 
