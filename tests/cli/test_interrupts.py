@@ -366,6 +366,35 @@ def test_a_signal_after_the_one_that_ended_everything_changes_nothing(tmp_path, 
     assert err == "discreet: stopped before there was a result; nothing was written.\n"
 
 
+# Workers come up, and their nannies never learn of it.
+SLOW_WORKERS = """
+import asyncio
+from distributed.nanny import WorkerProcess
+async def endless(self, *_):
+    print("worker", self.process.pid, flush=True)
+    while self.process is not None: await asyncio.sleep(0.02)
+WorkerProcess._wait_until_connected = endless
+"""
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_while_dask_starts_workers_ends_in_one_line(tmp_path, number, send):
+    psutil = pytest.importorskip("psutil")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with learning_apart(tmp_path, SLOW_WORKERS, "--dask", "local:2", TMPDIR=scratch) as process:
+        workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
+        assert eventually(lambda: len([*scratch.glob("*/worker-*.dirlock")]) == 2, PATIENCE)
+        send(process.pid, number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (128 + number, "")
+    assert err == "discreet: stopped before there was a result; nothing was written.\n"
+    assert not any(map(psutil.pid_exists, workers))
+    assert not [*scratch.glob("*/worker-*")]
+    assert not (tmp_path / "home.json").exists()
+
+
 def test_an_interrupt_that_a_library_makes_another_error_of_is_one_all_the_same():
     before = signal.getsignal(signal.SIGINT)
     report = LearnReport(Console(), quiet=True)

@@ -283,6 +283,11 @@ def learn(
     # Loaded while a stop ends the process at once: of an interrupt, libraries make other errors.
     import_module("discreet.learning")
     import_module("discreet.cli.progress")
+    if dask is not None:
+        from discreet.cluster import check_address
+
+        check_address(dask)
+        import_module("distributed")
     from discreet.task import Task, make_split
 
     with interruptible(early=True):
