@@ -395,6 +395,15 @@ def test_a_signal_while_dask_starts_workers_ends_in_one_line(tmp_path, number, s
     assert not (tmp_path / "home.json").exists()
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_costs_no_result(tmp_path, closed):
+    with learning_apart(tmp_path, "", preexec_fn=lambda: os.close(closed)) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and "Traceback" not in err
+    assert ("\nnext: discreet audit" in out) is (closed == 2)
+    Mapping.load(tmp_path / "home.json")
+
+
 def test_an_interrupt_that_a_library_makes_another_error_of_is_one_all_the_same():
     before = signal.getsignal(signal.SIGINT)
     report = LearnReport(Console(), quiet=True)

@@ -68,6 +68,7 @@ def main() -> None:
     """Run the command line; every foreseen mistake ends in one message."""
     if not sys.warnoptions:  # libraries speak to programmers; what users need is said in words
         warnings.simplefilter("ignore")
+    _open_what_is_closed()
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot write is no reason
         sys.stdout.reconfigure(errors="backslashreplace")  # to lose the result
     try:
@@ -88,6 +89,18 @@ def main() -> None:
             raise
         _fail(_usage_message(error, sys.argv[1:]), BAD_INPUT)
     _leave(code if isinstance(code, int) else 0)
+
+
+def _open_what_is_closed() -> None:
+    """Print to nobody, and read nothing, where a stream is closed: a file would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nobody = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nobody, number)
+            os.set_inheritable(number, True)
+            if nobody != number:
+                os.close(nobody)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:
