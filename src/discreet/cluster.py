@@ -6,7 +6,9 @@ objects. So an address is one that the user trusts, and TLS is set in Dask's own
 
 from __future__ import annotations
 
+import atexit
 import logging
+import multiprocessing
 import os
 import re
 import signal
@@ -14,12 +16,15 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
+from multiprocessing import resource_tracker
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -30,6 +35,7 @@ from discreet.data.tables import FilePart, Frame, Stream, Table
 from discreet.design.counts.counting import Part, Passed, Plan, Run, pass_over
 from discreet.errors import ClusterError, InputError, LostWorkerWarning
 from discreet.mappers.base import PrivacyMapper
+from discreet.stopping import HANGUP, undisturbed
 
 MOST_LOCAL = 256
 _ADDRESS = re.compile(
@@ -39,6 +45,12 @@ _LAST_PORT = 65535
 _CONNECT_SECONDS = 10
 _RETURN_SECONDS = 120.0  # how long to wait for a worker when none is left
 _LOOK_SECONDS = 0.2
+_END_SECONDS = 10.0  # for what is left of a cluster that is stopped
+_KILL_SECONDS = 0.05
+_UNHEARD = set(filter(None, (signal.SIGINT, HANGUP)))
+_WORKER = "Dask Worker process (from Nanny)"  # as Dask calls it
+
+_T = TypeVar("_T")
 
 
 def check_address(where: str) -> int | None:
@@ -96,41 +108,91 @@ def connected(where: str | None) -> Iterator[Any]:
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
     from dask import config
+
+    # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
+    starting = _in_background(partial(_start, count))
+    try:
+        cluster = _result(starting)
+        # A lost process is started again, which may take a while on a busy machine; Dask would
+        # give it up after 15 s.
+        with config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+            yield cluster
+        cluster.close()
+    except BaseException:
+        with undisturbed():
+            _end_at_once(starting)
+        raise
+
+
+def _start(count: int) -> Any:
     from distributed import LocalCluster
     from distributed.security import Security
 
-    with _deaf_to_interrupts():
-        # They exchange pickles: without certificates that last for this run and are known to this
-        # user only, anybody on the machine could have them run something.
-        cluster = LocalCluster(
-            n_workers=count,
-            threads_per_worker=max(1, (os.cpu_count() or 1) // count),
-            host="127.0.0.1",
-            protocol="tls://",
-            security=Security.temporary(),
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        )
-    # A lost process is started again, which may take a while on a busy machine; Dask would give
-    # it up after 15 s.
-    with config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}), cluster:
-        yield cluster
+    _be_deaf()
+    # They exchange pickles: without certificates that last for this run and are known to this
+    # user only, anybody on the machine could have them run something.
+    return LocalCluster(
+        n_workers=count,
+        threads_per_worker=max(1, (os.cpu_count() or 1) // count),
+        host="127.0.0.1",
+        protocol="tls://",
+        security=Security.temporary(),
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
 
 
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start processes that never hear Ctrl-C: only this one decides what it means.
+def _be_deaf() -> None:
+    """Keep Ctrl-C from this thread and all that it starts: the process decides what it means.
 
-    What is ignored when a process is started, it goes on to ignore.
+    Likewise a closed terminal. Dask itself ends workers by SIGTERM.
     """
-    if threading.current_thread() is not threading.main_thread():  # others may not say so
-        yield
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _UNHEARD)
+    resource_tracker.ensure_running()  # which hears Ctrl-C again where it is started
+    signal.pthread_sigmask(signal.SIG_BLOCK, _UNHEARD)
+
+
+def _in_background(function: Callable[[], _T]) -> Future[_T]:
+    """Call a function in a thread for which the process does not wait at its end."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _result(future: Future[_T]) -> _T:
+    while not wait([future], _LOOK_SECONDS).done:
+        pass  # on Windows, a signal is heard between two waits only
+    return future.result()
+
+
+def _end_at_once(starting: Future[Any]) -> None:
+    """End a cluster in whatever state it is, without waiting for its workers."""
+    from dask import config
+    from distributed.deploy.spec import close_clusters
+    from distributed.diskutils import WorkSpace
+
+    closing = _in_background(lambda: starting.result().close())
+    deadline = time.monotonic() + _END_SECONDS
+    while not closing.done() and time.monotonic() < deadline:
+        for process in multiprocessing.active_children():
+            if process.name == _WORKER:  # Dask starts another one in its place until it is closed
+                process.kill()
+        wait([closing], _KILL_SECONDS)
+    # What did not close in order would be closed again, with tracebacks.
+    atexit.unregister(close_clusters)
+    # A new folder has Dask remove those of workers that were killed.
+    scratch = Path(config.get("temporary-directory") or gettempdir(), "dask-scratch-space")
+    with suppress(OSError):
+        WorkSpace(str(scratch)).new_work_dir(prefix="end-").release()
 
 
 def check_workers(client: Any) -> None:
@@ -181,8 +243,6 @@ def _short(error: BaseException) -> str:
 # --- Tasks ----------------------------------------------------------------------------------
 # Parts of a table to count, or whole fits, spread over a cluster, one task each.
 
-
-_T = TypeVar("_T")
 
 # A fit sets the filters for warnings and the threads of BLAS for its whole process.
 _ONE_AT_A_TIME = threading.Lock()
@@ -275,11 +335,11 @@ class _Watch:
 
     def wait(self, futures: Iterable[Any]) -> list[Any]:
         """Return those that are done before it is time for another look."""
-        from distributed import wait
+        from distributed import wait as wait_for
 
         try:
             return list(
-                wait(list(futures), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")[0]
+                wait_for(list(futures), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")[0]
             )
         except TimeoutError:
             return []

@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do before a command is ready for them, and once its result is there.
+"""What Ctrl-C, SIGTERM and SIGHUP do before a command takes them, and once its result is there.
 
 The libraries take a moment to load, and an interrupt in the middle of it would end in a traceback,
 or in another error that a library makes of it. Until a command takes signals itself, they end the
@@ -7,16 +7,23 @@ process at once, in one line. This file is loaded before all others and imports 
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 UNDONE = "stopped before there was a result; nothing was written."
+# What ends a command; Windows has no SIGHUP, which comes when a terminal is closed.
+HANGUP = getattr(signal, "SIGHUP", None)
+STOPS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANGUP)))
 _SIGNALLED = 128  # and the number of the signal, as shells have it
-# SIGTERM is how they are meant to end, which is no failure: they die of it until they take it.
+# These end by SIGTERM or SIGHUP, which is no failure: they die of them until they take them.
 _SERVICES = {"serve", "sensor", "dashboard", "record", "demo"}
 _before: dict[int, Any] = {}
 _taken: list[int] = []
@@ -27,9 +34,10 @@ def take_over() -> None:
     """Let a signal end this process in one line, from now on; what is ignored stays so."""
     service = sys.argv[1:2] and sys.argv[1] in _SERVICES
     _owner.append(os.getpid())
-    for number in (signal.SIGINT, signal.SIGTERM):
+    atexit.register(_end_undisturbed)  # before all others: it is called after them
+    for number in STOPS:
         handler = signal.getsignal(number)
-        if handler is signal.SIG_IGN or (service and number == signal.SIGTERM):
+        if handler is signal.SIG_IGN or (service and number != signal.SIGINT):
             continue
         _before[number] = handler
         _taken.append(number)
@@ -52,8 +60,20 @@ def ignore() -> bool:
     return True
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignore what ends a command for what takes a moment and must be brought to its end."""
+    ours = threading.current_thread() is threading.main_thread()  # others may not say so
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS if ours}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def end_with(code: int) -> None:
-    """Let a signal end this process at once with the exit code of its result, which is written.
+    """Let a signal end this process at once with the exit code of its result, which is there.
 
     Whatever is printed may wait for a reader for ever. Only where signals were ours.
     """
@@ -70,6 +90,29 @@ def say(line: str) -> None:
             os.write(2, f"{line}\n".encode())
     except OSError:
         pass
+
+
+def let_go_of_terminal() -> None:
+    """Print to nobody from now on where the terminal is closed: printing there is an error."""
+    for stream in (1, 2):
+        poll = select.poll()
+        poll.register(stream, 0)
+        if any(event & select.POLLHUP for _, event in poll.poll(0)):
+            with suppress(OSError):  # too many files are open: the result matters more
+                nobody = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nobody, stream)
+                os.close(nobody)
+
+
+def _end_undisturbed() -> None:
+    """Ignore signals while the interpreter is taken down, which takes half a second.
+
+    It gives up our handlers there, so that a signal would kill the process; what is ignored stays.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()  # while a signal can still end what waits for a reader
+    ignore()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

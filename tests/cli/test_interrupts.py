@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -24,6 +25,7 @@ from discreet.cli import progress
 from discreet.cli.progress import LearnReport, stop_on_interrupt, time_left
 from discreet.errors import InputError
 from discreet.progress import Progress, cost, in_time, standing
+from discreet.stopping import STOPS
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +59,20 @@ def endless(*args):
 import discreet.design.expected
 discreet.design.expected.learn_fusion = endless
 """
+HELD_FUSION = """
+import os
+import discreet.design.expected
+learn_fusion = discreet.design.expected.learn_fusion
+def held(*args):
+    print("the mapping is nearly there")
+    while not os.path.exists("go on"): time.sleep(0.05)
+    return learn_fusion(*args)
+discreet.design.expected.learn_fusion = held
+"""
 SLOW_READING = """
+import time
 def endless(*args):
-    print("reading")
+    print("reading", flush=True)
     while True: time.sleep(0.05)  # a signal just before a long sleep would wait
 import discreet.data.opening
 discreet.data.opening.read_tables = endless
@@ -124,7 +137,7 @@ def test_two_interrupts_keep_nothing(terminal, tmp_path):
     assert (tmp_path / "old.json").read_text() == "old"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOPS)
 def test_the_default_keeps_the_best_so_far_from_its_first_design_on(terminal, tmp_path, number):
     command = terminal(method="auto", changes=HELD_REPORTS)
     command.wait_for("search")
@@ -132,6 +145,38 @@ def test_the_default_keeps_the_best_so_far_from_its_first_design_on(terminal, tm
     assert command.end() == 0
     assert "stopped early" in command.text
     assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is True
+
+
+def test_a_terminal_that_is_closed_is_no_second_wish_to_stop(terminal, tmp_path):
+    command = terminal(changes=HELD_REPORTS + HELD_FUSION)
+    command.wait_for("floor")
+    os.kill(command.process.pid, signal.SIGHUP)
+    command.wait_for("nearly there")
+    os.kill(command.process.pid, signal.SIGHUP)  # the system sends one, and the shell another
+    (tmp_path / "go on").touch()
+    assert command.end() == 0
+    assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is True
+
+
+def test_what_is_printed_where_a_terminal_was_closed_is_no_error(tmp_path):
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    code = """
+import sys
+from discreet.stopping import let_go_of_terminal
+sys.stdin.readline()
+let_go_of_terminal()
+print("a line", flush=True)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=clean_environment(), stdin=subprocess.PIPE, stdout=slave, stderr=subprocess.PIPE,
+        text=True,
+    ) as process:  # fmt: skip
+        os.close(slave)
+        os.close(master)
+        assert process.communicate("\n", timeout=PATIENCE) == (None, "")
+    assert process.returncode == 0
 
 
 def test_an_interrupt_during_the_search_keeps_the_best_so_far(terminal, tmp_path):
@@ -188,23 +233,46 @@ def end():
     while not os.path.exists("go on"): time.sleep(0.02)
 atexit.register(end)
 """
+SLOW_TEARDOWN = """
+import os, time
+class Last:
+    def __del__(self, write=os.write, there=os.access, wait=time.sleep):
+        write(1, b"at the end\\n")
+        while not there("go on", 0): wait(0.02)
+last = Last()
+"""
 ENTER = "from discreet.__main__ import main\nmain()"
 
 
-def signalled(folder, changes, words, number):
-    """Run ``learn`` as the command does, send a signal once it prints some words, and end it."""
+@contextmanager
+def learning_apart(folder, changes, *options, preexec_fn=None, **environment):
+    """Run ``learn`` as the command does, in a session of its own, none of which is left."""
     rooms().to_csv(folder / "home.csv", index=False)
     arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", "home.json", *AT_ONCE]
     with subprocess.Popen(
-        [sys.executable, "-c", changes + ENTER, *arguments],
-        cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", changes + ENTER, *arguments, *options],
+        cwd=folder, env=clean_environment(**environment), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=preexec_fn,
     ) as process:  # fmt: skip
-        read = "".join(iter(lambda: _line_before(process, words), ""))
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def signalled(folder, changes, words, number):
+    """Send a signal to ``learn`` once it prints some words, and let it end."""
+    with learning_apart(folder, changes) as process:
+        read = _read_until(process, words)
         process.send_signal(number)
         (folder / "go on").touch()
         out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, read + out, err
+
+
+def _read_until(process, words):
+    return "".join(iter(lambda: _line_before(process, words), ""))
 
 
 def _line_before(process, words):
@@ -212,7 +280,7 @@ def _line_before(process, words):
     return "" if words in line else line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOPS)
 @pytest.mark.parametrize("name", ["typer", "pandas", "discreet.learning"])
 def test_a_signal_while_libraries_are_loaded_ends_in_one_line(tmp_path, name, number):
     changes = SLOW_IMPORT.format(name=name)
@@ -277,10 +345,62 @@ def test_output_that_nobody_reads_does_not_outlive_a_signal(tmp_path, number, un
     Mapping.load(tmp_path / "home.json")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_once_there_is_a_result_changes_nothing(tmp_path, number):
-    code, out, err = signalled(tmp_path, SLOW_END, "at the end", number)
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize("end", [SLOW_END, SLOW_TEARDOWN], ids=["at exit", "teardown"])
+def test_a_signal_once_there_is_a_result_changes_nothing(tmp_path, number, end):
+    code, out, err = signalled(tmp_path, end, "at the end", number)
     assert code == 0 and "\nnext: discreet audit" in out and "Traceback" not in err
+    Mapping.load(tmp_path / "home.json")
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_one_that_ended_everything_changes_nothing(tmp_path, second):
+    with learning_apart(tmp_path, SLOW_READING + SLOW_TEARDOWN) as process:
+        _read_until(process, "reading")
+        process.send_signal(signal.SIGINT)
+        _read_until(process, "at the end")
+        process.send_signal(second)
+        (tmp_path / "go on").touch()
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert err == "discreet: stopped before there was a result; nothing was written.\n"
+
+
+# Workers come up, and their nannies never learn of it.
+SLOW_WORKERS = """
+import asyncio
+from distributed.nanny import WorkerProcess
+async def endless(self, *_):
+    print("worker", self.process.pid, flush=True)
+    while self.process is not None: await asyncio.sleep(0.02)
+WorkerProcess._wait_until_connected = endless
+"""
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_while_dask_starts_workers_ends_in_one_line(tmp_path, number, send):
+    psutil = pytest.importorskip("psutil")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with learning_apart(tmp_path, SLOW_WORKERS, "--dask", "local:2", TMPDIR=scratch) as process:
+        workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
+        assert eventually(lambda: len([*scratch.glob("*/worker-*.dirlock")]) == 2, PATIENCE)
+        send(process.pid, number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (128 + number, "")
+    assert err == "discreet: stopped before there was a result; nothing was written.\n"
+    assert not any(map(psutil.pid_exists, workers))
+    assert not [*scratch.glob("*/worker-*")]
+    assert not (tmp_path / "home.json").exists()
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_costs_no_result(tmp_path, closed):
+    with learning_apart(tmp_path, "", preexec_fn=lambda: os.close(closed)) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and "Traceback" not in err
+    assert ("\nnext: discreet audit" in out) is (closed == 2)
     Mapping.load(tmp_path / "home.json")
 
 
@@ -298,13 +418,26 @@ def test_an_interrupt_that_a_library_makes_another_error_of_is_one_all_the_same(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_command_in_the_background_leaves_interrupts_to_others(monkeypatch):
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("number", STOPS)
+def test_what_is_ignored_in_the_background_or_under_nohup_stays_so(number):
+    before = signal.signal(number, signal.SIG_IGN)
     try:
         with stop_on_interrupt(LearnReport(Console(), quiet=True)):
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert signal.getsignal(number) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+def test_under_nohup_libraries_are_loaded_to_the_end(tmp_path):
+    rooms().to_csv(tmp_path / "home.csv", index=False)
+    changes = SLOW_IMPORT.format(name="pandas").replace("True", "not os.path.exists('go on')")
+    ignored = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    with learning_apart(tmp_path, "import os" + changes, preexec_fn=ignored) as process:
+        _read_until(process, "loading")
+        process.send_signal(signal.SIGHUP)
+        (tmp_path / "go on").touch()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
 
 
 # --- Progress ------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 import logging
+import signal
 import socket
 import ssl
 
@@ -98,6 +99,15 @@ def test_workers_are_started_here_and_ended_again():
     host, port = _place(address)
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no masks")
+def test_workers_leave_ctrl_c_and_closed_terminals_to_the_command():
+    with connected("local:2") as client:
+        blocked = client.run(signal.pthread_sigmask, signal.SIG_BLOCK, [])
+    assert len(blocked) == 2
+    assert all({signal.SIGINT, signal.SIGHUP} <= each for each in blocked.values())
+    assert not {signal.SIGINT, signal.SIGHUP} & signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def _place(address):

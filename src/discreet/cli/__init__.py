@@ -21,9 +21,10 @@ import typer
 from discreet import __version__
 from discreet.cli.options import GroupedCommand, in_option_terms
 from discreet.errors import DiscreetError, StoppedError
+from discreet.stopping import end_with
 
 BAD_INPUT = 2
-SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
+SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143, 129
 UNREAD = 1
 # What all versions of Typer say of a text where a number belongs.
 _NO_NUMBER = re.compile(r"Invalid value for '(.+?)': .*\bvalid (number|float|integer)\b")
@@ -67,6 +68,7 @@ def main() -> None:
     """Run the command line; every foreseen mistake ends in one message."""
     if not sys.warnoptions:  # libraries speak to programmers; what users need is said in words
         warnings.simplefilter("ignore")
+    _open_what_is_closed()
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot write is no reason
         sys.stdout.reconfigure(errors="backslashreplace")  # to lose the result
     try:
@@ -77,7 +79,7 @@ def main() -> None:
         _fail(in_option_terms(error), BAD_INPUT)
     except BrokenPipeError:  # whoever read the output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNREAD)
+        _leave(UNREAD)
     except OSError as error:
         what = "the output cannot be written" if error.errno in _FULL else "the system refuses"
         _fail(f"{what} ({error.strerror or error}).", BAD_INPUT)
@@ -86,7 +88,19 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         _fail(_usage_message(error, sys.argv[1:]), BAD_INPUT)
-    sys.exit(code if isinstance(code, int) else 0)
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _open_what_is_closed() -> None:
+    """Print to nobody, and read nothing, where a stream is closed: a file would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nobody = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nobody, number)
+            os.set_inheritable(number, True)
+            if nobody != number:
+                os.close(nobody)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:
@@ -115,7 +129,13 @@ def _value_of(param: Any, arguments: Sequence[str]) -> str | None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    end_with(code)  # the line may find nobody who reads it
     print(f"discreet: {message}".replace("\n", " "), file=sys.stderr)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    end_with(code)
     sys.exit(code)
 
 

@@ -65,7 +65,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, as_argument
 from discreet.rounding import gain, percent, percents, plain_points, points, with_error
-from discreet.stopping import end_with
+from discreet.stopping import end_with, undisturbed
 
 if TYPE_CHECKING:
     from discreet.data.table_warnings import Doubt
@@ -216,9 +216,10 @@ def learn(
     """Learn a private mapping from a table and write it to a file.
 
     Part of the table is set aside and not looked at, so that an audit can use it.
-    Ctrl-C and SIGTERM stop early and keep the best mapping so far; twice, and nothing is kept.
+    Ctrl-C, SIGTERM and SIGHUP stop early and keep the best mapping so far; after that, Ctrl-C
+    or SIGTERM drops it.
     Exit code 3 if rows left out do not show a stated limit to be kept (the mapping is written
-    all the same), 130 or 143 if Ctrl-C or SIGTERM left nothing.
+    all the same), 130, 143 or 129 if Ctrl-C, SIGTERM or SIGHUP left nothing.
 
     Example:
 
@@ -282,6 +283,11 @@ def learn(
     # Loaded while a stop ends the process at once: of an interrupt, libraries make other errors.
     import_module("discreet.learning")
     import_module("discreet.cli.progress")
+    if dask is not None:
+        from discreet.cluster import check_address
+
+        check_address(dask)
+        import_module("distributed")
     from discreet.task import Task, make_split
 
     with interruptible(early=True):
@@ -390,7 +396,7 @@ def run_learn(
     answer, or has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no
     mapping.
     """
-    from discreet.cli.progress import LearnReport, stop_on_interrupt, undisturbed
+    from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster import connected
     from discreet.learning import learn, open_table, prepare
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from discreet.cli.terminal import print_on
 from discreet.progress import Progress, cost, standing
-from discreet.stopping import UNDONE, give_back, ignore, say
+from discreet.stopping import HANGUP, STOPS, UNDONE, give_back, ignore, let_go_of_terminal, say
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
@@ -187,18 +187,21 @@ class LearnReport:
 
 @contextmanager
 def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[None]:
-    """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
+    """Let the first Ctrl-C, SIGTERM or SIGHUP ask for a stop and the second one end everything.
 
     Before there is a mapping to keep, the first one ends everything. ``last``: after it there is
-    but a mapping to write, which takes a moment; signals are ignored from there on.
+    but a mapping to write, or one line to print; signals are ignored from there on.
 
     Raises KeyboardInterrupt: with what to tell the user.
     """
     give_back()
     ended: list[tuple[str, int]] = []
-    done = False
 
     def ask(number: int, _frame: FrameType | None) -> None:
+        if number == HANGUP:
+            if ended or report.stop_asked:
+                return  # a terminal that is closed sends it, and its shell sends it again
+            let_go_of_terminal()
         if report.stop_asked:
             ended.append(("stopped at once. No mapping was written.", number))
             raise KeyboardInterrupt(*ended[0])
@@ -209,31 +212,18 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
         clear = "\r\x1b[2K" if report.shown.live else ""
         say(f"{clear}Stopping with the best mapping so far. Ctrl-C again drops it.")
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOPS}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # a shell that starts us in the background says so
             signal.signal(number, ask)
     try:
         yield
-        done = True
     except Exception:
         if ended:  # a library, while it was loaded, made something else of the interrupt
             raise KeyboardInterrupt(*ended[0]) from None
         raise
     finally:
-        if not (done and last and ignore()):
+        if not (last and ignore()):
             for number, handler in before.items():
                 signal.signal(number, handler)
         report.shown.close()
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM while a file is written, which takes a moment."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
