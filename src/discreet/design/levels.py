@@ -62,6 +62,7 @@ _LIKELY, _LIKELY_NOISY = 1.0, 0.5
 _KEPT = (0.75, 0.5, 0.35, 0.2)
 # Percent to send where groups are few: docs/decisions/0031-noise-for-few-groups.md
 _PERCENT_KEPT = range(20, 81)
+_FEW_SECONDS = 0.05  # that may be spent to tell how long looking at a level takes
 _ALTERNATIVES = 3  # so many limits at most that would leave something of use
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
@@ -193,6 +194,32 @@ class _Clock:
     def __call__(self) -> bool:
         self.struck = self.struck or (time.monotonic() > self.end and self.is_over())
         return self.struck
+
+
+class _FirstFew:
+    """Lets a few questions be answered, which tell how long all of them take.
+
+    The first finds what all others need, too, so that two are answered at least.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []  # when, as long as questions were answered
+        self.begin = time.thread_time()
+        self.count = 0
+
+    def __call__(self) -> bool:
+        now, self.count = time.thread_time(), self.count + 1
+        if len(self.asked) > 2 and now > self.begin + _FEW_SECONDS:
+            return True
+        self.asked.append(now)
+        return False
+
+    def seconds_for_all(self) -> float:
+        """Return about how long all questions would have taken."""
+        if self.count == len(self.asked):
+            return time.thread_time() - self.begin
+        first, *_, last = self.asked[1:]
+        return first - self.begin + (last - first) / (len(self.asked) - 2) * (self.count - 1)
 
 
 class LevelSearch:
@@ -430,10 +457,9 @@ class LevelSearch:
         """Return about how long looking at the rows left out takes, for one level."""
         if not self.parts:
             return 0.0
-        begin = time.perf_counter()
-        tables = uniform_tables(self.sample.sizes, self.settings.n_symbols)
-        self._leaks(tables, 0, _Clock(self._is_over))
-        return len(self.parts) * (time.perf_counter() - begin)
+        tables, first = uniform_tables(self.sample.sizes, self.settings.n_symbols), _FirstFew()
+        self._leaks(tables, 0, first)
+        return len(self.parts) * first.seconds_for_all()
 
     def _leaks(self, tables: Tables, k: int, over: Callable[[], bool]) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,7 +48,8 @@ _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
-_TIMED = 4  # steps, to tell how long many will take
+# Steps that are timed at once, and for how long, to tell how long many will take.
+_TIMED, _TIMED_SECONDS = 4, 0.01
 # Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
@@ -153,19 +154,54 @@ def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
     return count, settings.n_restarts if fewer >= 1.0 and listed else 1
 
 
-def _stages(problem: Problem, settings: Settings) -> list[tuple[int, int]]:
-    """Return the numbers of climbs, and of their steps, of a search without tables near by."""
-    if not settings.n_restarts:
-        return []
-    count, kept = _count_starts(problem, settings)
-    screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
-    hops = [(_HOPS_EACH, STEPS)] * (_HOPS if _hops(problem) else 0)
-    return [*screened, (kept, _count_steps(problem)), *hops]
+def plan_climbs(
+    rough: Problem, problem: Problem, settings: Settings, *, evidence: bool, near: bool
+) -> list[tuple[Problem, int, int]]:
+    """Return what a design climbs that nothing stops: how many climbs at a time, of how many steps.
+
+    ``rough``, ``problem``: without and with draws of the model, one and the same without any.
+    ``near``: whether tables are given to start from.
+    """
+    steps, draws = _count_steps(rough), problem is not rough
+    found = []
+    if evidence:
+        found.append((rough, len(_BLIND[: 3 * settings.n_restarts]), _STEPS_TO_BLIND))
+    elif settings.n_restarts and not (near and draws):
+        count, kept = _count_starts(rough, settings)
+        screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
+        found += [(rough, *stage) for stage in [*screened, (kept, steps)]]
+        if draws:  # what got furthest, one of which was solved for
+            found.append((problem, min(kept + 1, _HOPPED), int(_NEAR * steps)))
+    if near:
+        found.append((problem, 1, int(_NEAR * steps)))
+    return [*found, *[(problem, _HOPS_EACH, STEPS)] * (_HOPS if _hops(rough) else 0)]
 
 
-def _count_together(problem: Problem, stages: Sequence[tuple[int, int]]) -> int:
-    """Return how many steps are taken, of climbs together."""
-    return sum(math.ceil(count / problem.climbs_at_once) * steps for count, steps in stages)
+class _Pace:
+    """How long steps take: so long for one climb, and so much more for each that climbs with it."""
+
+    def __init__(self, problem: Problem, start: list[Floats]) -> None:
+        self.problem = problem
+        together = min(problem.climbs_at_once, _HOPS_EACH)
+        self.alone, self.each = _time_step(problem, [start]), 0.0
+        if together > 1:
+            more = _time_step(problem, [start] * together) - self.alone
+            self.each = max(more, 0.0) / (together - 1)
+
+    def seconds(self, climbs: int, steps: int) -> float:
+        turns = math.ceil(climbs / self.problem.climbs_at_once)
+        return steps * (turns * self.alone + (climbs - turns) * self.each)
+
+
+def _time_step(problem: Problem, starts: list[list[Floats]]) -> float:
+    """Return the seconds of one step: of this thread, as others use the machine, too."""
+    rng, taken = np.random.default_rng(0), 0
+    starts = climb(problem, starts, rng, 1)
+    begin = now = time.thread_time()
+    while not taken or now < begin + _TIMED_SECONDS:
+        climb(problem, starts, rng, _TIMED)
+        taken, now = taken + _TIMED, time.thread_time()
+    return (now - begin) / taken
 
 
 def _from_another_limit(settings: Settings) -> Settings:
@@ -312,6 +348,15 @@ def model_fusion(units: Units, tables: Sequence[Floats]) -> TableFusion | None:
     return TableFusion(joint=(joint / joint.sum()).tolist())
 
 
+@dataclass(frozen=True)
+class Planned:
+    """So many designs alike: ``part``, without some of the rows; ``near``, from known tables."""
+
+    times: int
+    part: bool
+    near: bool
+
+
 class CountDesign:
     """Designs on the counts of all rows but those left out.
 
@@ -350,33 +395,44 @@ class CountDesign:
         report: Report | None = None,
     ) -> Designed:
         model = self._model(left_out, rng)
-        settings, part = self.settings, left_out is not None
-        if starts and part:  # it goes on from the last level
-            settings = _from_another_limit(settings)
-        elif self.evidence and part:
-            settings = replace(settings, n_restarts=1)
+        settings = self._effort(part=left_out is not None, near=bool(starts))
         draws = self._draws(left_out, target)
         return design_on_counts(
             settings, model, target, self.beyond, rng, starts, report,
             draws=draws, evidence=self.evidence,
         )  # fmt: skip
 
-    def seconds(self, parts: Sequence[Ints | None], target: Target, levels: int) -> float:
-        """Return about how long designs at so many levels take, by the time of a few steps."""
-        rng, settings = np.random.default_rng(0), self.settings
-        begin = time.perf_counter()
-        model = self._model(parts[0], rng)
-        problem = pose(settings, model, target, self.beyond, self.evidence)
-        starts = find_starts(model, settings.n_symbols, WAYS[:1]) * problem.climbs_at_once
-        starts = climb(problem, starts, rng, 1)
-        made = time.perf_counter()
-        climb(problem, starts, rng, _TIMED)
-        each = (time.perf_counter() - made) / _TIMED
-        near = (1, int(_NEAR * _count_steps(problem)))
-        some = _stages(problem, _from_another_limit(settings))
-        steps = _count_together(problem, _stages(problem, settings))
-        steps += (levels - 1) * _count_together(problem, [near, *some])
-        return len(parts) * (levels * (made - begin) + each * steps)
+    def _effort(self, *, part: bool, near: bool) -> Settings:
+        """Return how to search: less where it goes on from the last level, and of rounds."""
+        if part and near:
+            return _from_another_limit(self.settings)
+        if part and self.evidence:
+            return replace(self.settings, n_restarts=1)
+        return self.settings
+
+    def seconds(self, left_out: Ints | None, target: Target, planned: Sequence[Planned]) -> float:
+        """Return about how long some designs take, by the time of a few steps.
+
+        ``left_out``: the rows that one of them leaves out.
+        """
+        begin = time.thread_time()
+        model = self._model(left_out, np.random.default_rng(0))
+        draws = self._draws(left_out, target)
+        rough = pose(self.settings, model, target, self.beyond, self.evidence)
+        problem = rough
+        if draws:
+            problem = pose(self.settings, model, target, self.beyond, self.evidence, draws)
+        (start,) = find_starts(model, self.settings.n_symbols, WAYS[:1])
+        prepared = time.thread_time() - begin
+        paces = {each: _Pace(each, start) for each in {rough, problem}}
+        total = 0.0
+        for each in planned:
+            settings = self._effort(part=each.part, near=each.near)
+            climbs = plan_climbs(rough, problem, settings, evidence=self.evidence, near=each.near)
+            took = sum(paces[one].seconds(count, steps) for one, count, steps in climbs)
+            # What is known of rows is found once, however many levels they are designed for.
+            total += each.times * (took + prepared * (not (each.part and each.near)))
+        return total
 
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
         """Return what all rows but some say, the same at every level."""
