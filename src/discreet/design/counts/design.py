@@ -11,6 +11,7 @@ import numpy as np
 
 from discreet.arrays import Floats, Ints
 from discreet.design.counts.ascent import (
+    HALVINGS,
     PRICES,
     STEPS,
     WAYS,
@@ -50,6 +51,7 @@ _NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 # Steps that are timed at once, and for how long, to tell how long many will take.
 _TIMED, _TIMED_SECONDS = 4, 0.01
+_HALVINGS_IN_HASTE = 5  # of the noise that tables need, where time is over
 # Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
@@ -73,6 +75,9 @@ def design_on_counts(
 ) -> Designed:
     """Climb from several starts and keep the best; a report that asks to stop keeps it so far.
 
+    If it asks to before anything is climbed, the tables to start from are kept, or without any a
+    start that was solved for, with as much noise as it takes.
+
     ``draws``: models that the rows might as well have shown, under which tables are kept flat, too.
     ``evidence``: whether the limit is one on what a round adds to many (``Evidence``); then
     ``beyond`` leaves out what the answer tells.
@@ -80,17 +85,18 @@ def design_on_counts(
     rough = pose(settings, model, target, beyond, evidence)
     problem = pose(settings, model, target, beyond, evidence, draws) if draws else rough
     tell = _Teller(report, rough.limits.advantage)
-    first, search = (_Search(each, settings, rng, tell) for each in (rough, problem))
+    search = _Search(problem, settings, rng, tell)
+    first = _Search(rough, settings, rng, tell) if draws else search
     steps = _count_steps(rough)
-    if evidence:
+    if starts and search.is_over():
+        search.keep(starts)
+    elif evidence:
         ways, prices = zip(*_BLIND[: 3 * settings.n_restarts], strict=True)
         first.climb(find_starts(model, settings.n_symbols, ways), _STEPS_TO_BLIND, 0.5, prices)
     elif settings.n_restarts and not (starts and draws):
         first.climb(first.screen(0.3), steps, 0.5)
     if draws:
         search.climb(first.take_best(), int(_NEAR * steps), 0.6, near=True)
-    else:
-        search = first
     if starts:
         search.climb([list(start) for start in starts], int(_NEAR * steps), 0.7, near=True)
     for k in range(_HOPS if _hops(rough) else 0):
@@ -226,6 +232,10 @@ class _Search:
     def best(self) -> Judged:
         return max(self.found, key=lambda each: each.merit)
 
+    def is_over(self) -> bool:
+        """Tell whether to stop before the next climb."""
+        return self.tell.stopped or self.tell.part(self.found, self.done, 0.0)(0.0)
+
     def take_best(self) -> list[list[Floats]]:
         best = sorted(self.found, key=lambda each: -each.merit)
         return [each.tables for each in best[:_HOPPED]]
@@ -239,11 +249,17 @@ class _Search:
         *,
         near: bool = False,
     ) -> None:
-        """Climb, and keep where climbs end."""
-        if self.tell.stopped and self.found:
-            return
-        ended = self._climb(starts, steps, until, prices, near=near)
-        self.found += [settle(self.problem, tables) for tables in ended]
+        """Climb, and keep where climbs end; if time is over, a start where nothing was found."""
+        if self.is_over():
+            some = [] if self.found else starts[:1]
+            self.keep([self.problem.above_floors(start) for start in some])
+        else:
+            self.keep(self._climb(starts, steps, until, prices, near=near))
+
+    def keep(self, tables: Sequence[Sequence[Floats]]) -> None:
+        """Keep tables, with as much noise as it takes."""
+        halvings = _HALVINGS_IN_HASTE if self.tell.stopped else HALVINGS
+        self.found += [settle(self.problem, list(each), halvings) for each in tables]
 
     def screen(self, until: float) -> list[list[Floats]]:
         """Climb a little from many starts, and return what got furthest.
@@ -253,9 +269,12 @@ class _Search:
         """
         problem, model = self.problem, self.problem.model
         count, kept = _count_starts(problem, self.settings)
-        solved = find_starts(model, self.settings.n_symbols, WAYS[:count])
+        over = self.is_over()
+        solved = find_starts(model, self.settings.n_symbols, WAYS[: 1 if over else count])
         starts = solved = [problem.above_floors(tables) for tables in solved]
-        self.found.append(settle(problem, self._furthest(solved, 1)[0]))
+        self.keep(solved if over else self._furthest(solved, 1))
+        if self.is_over():
+            return []
         while len(starts) < count:
             starts = [*starts, draw_start(model, self.settings.n_symbols, self.rng)]
         for steps, left in ((STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)):
@@ -272,7 +291,7 @@ class _Search:
         best = self.take_best()
         starts = [hop_from(best[k % len(best)], self.rng) for k in range(_HOPS_EACH)]
         ended = self._climb(starts, STEPS, until)
-        self.found += [settle(self.problem, each) for each in self._furthest(ended, _HOPPED)]
+        self.keep(self._furthest(ended, _HOPPED))
 
     def _climb(
         self,
