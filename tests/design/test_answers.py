@@ -8,6 +8,7 @@ import pytest
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
 from discreet.design import expected as module
+from discreet.design import fusion
 from discreet.design.expected import (
     Answers,
     answer_drawn,
@@ -216,3 +217,18 @@ def test_what_raw_codes_leak_is_the_best_question_and_beyond_the_answer_less(rng
     assert raw_advantage(known, unseen) == pytest.approx(0.3, abs=0.03)
     # Within a public class the second code alone speaks: right in 0.6 of each private class.
     assert raw_advantage(known, unseen, beyond=True) == pytest.approx(0.1, abs=0.04)
+
+
+@pytest.mark.parametrize(("most", "drawn"), [(None, 10_000), (500, 1000)])
+def test_a_rule_that_is_learned_from_fewer_rows_draws_fewer_symbols(rng, monkeypatch, most, drawn):
+    how = Settings((2,) * 11, ProductKernel(), LOSSES["logistic"], 1e-3, 1e-3)
+    assert not how.lists_outputs
+    h = rng.integers(2, size=2000)
+    h[:900] = 0  # classes as frequent as each other need no draws to be decided on
+    known = Sample(np.repeat(h[:, None], 11, axis=1), (2,) * 11, Labels("h", h, range(2)), (), ())
+    rows, draw = [], fusion.draw_symbols
+    monkeypatch.setattr(
+        fusion, "draw_symbols", lambda *given: rows.append(len(given[1])) or draw(*given)
+    )
+    finish_fusion(how, [np.array([[0.8, 0.2], [0.3, 0.7]])] * 11, None, known, rng, most)
+    assert len(rows) == 2 and max(rows) <= 1.3 * drawn

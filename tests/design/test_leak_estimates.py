@@ -588,3 +588,9 @@ def test_attackers_that_learned_are_left_out_of_fitted_tables():
     without = estimate_fitted_leaks(noisy(1.0), sample, days)
     np.testing.assert_array_equal(fitted.distance[:-2], without.distance)
     assert np.isnan(fitted.distance[-2:]).all() and np.isfinite(fresh.distance).all()
+
+
+def test_fitted_tables_are_not_looked_at_once_time_is_over():
+    sample = hidden(600, np.random.default_rng(26))
+    found = estimate_fitted_leaks(noisy(1.0), sample, np.arange(600) % 15, over=lambda: True)
+    assert np.isnan(found.distance).all() and average([found]).error == np.inf

@@ -422,6 +422,75 @@ def test_what_fitted_tables_do_not_tell_folds_do():
     np.testing.assert_array_equal(found.slope, [0.3, 0.8, 1.0])
 
 
+def test_once_time_is_over_no_other_level_is_tried(rng):
+    """Designs that end by themselves, as of a method that does not ask."""
+    design = Speaking()
+    searched = search(6000, rng, design, report=lambda progress: True)
+    found = searched.find(LEVELS, Request(0.05))
+    assert list(searched.tried) == [LEVELS[2]] and len(design.left_out) == 3
+    assert found.designed.stopped and found.expected.met is False
+
+
+def test_a_level_that_was_looked_at_to_the_end_is_kept_though_others_were_not_tried(rng):
+    searched = search(6000, rng, Speaking(), report=lambda progress: True)
+    found = searched.find(LEVELS, Request(0.13))
+    assert found.target == LEVELS[2] and found.expected.met and found.designed.stopped
+
+
+def test_a_search_that_ends_with_its_last_level_is_not_stopped_by_time(rng):
+    found = search(6000, rng, Speaking(), report=lambda progress: True)
+    assert not found.find(LEVELS[:1], Request(0.25)).designed.stopped
+
+
+def test_once_time_is_over_no_other_limit_is_looked_at(rng):
+    design = Speaking()
+    assert search(600, rng, design, report=lambda progress: True).look_for_use(LIMITS) == []
+    assert not design.left_out
+
+
+def test_overtime_is_one_for_all_levels(monkeypatch):
+    now, over, asked = [100.0], [False], []
+    monkeypatch.setattr(levels.time, "monotonic", lambda: now[0])
+    overtime = levels._Overtime(lambda: asked.append(1) or over[0])
+    first, second = levels._Clock(overtime), levels._Clock(overtime)
+    assert not first() and not first() and len(asked) == 1  # not asked at once again
+    now[0], over[0] = 1000.0, True  # a look before time is over costs none of it
+    assert not first()
+    now[0] += levels._OVERTIME - 0.1
+    assert not first() and not second()
+    now[0] += 0.2
+    assert second() and not first.struck  # that had been asked for the last time
+    assert levels._Clock(overtime)()
+
+
+def test_noise_in_few_groups_is_not_looked_for_without_end(rng, monkeypatch):
+    monkeypatch.setattr(levels, "_OVERTIME", -1.0)
+    answered = []
+    monkeypatch.setattr(
+        leak_estimates, "_possible_views", lambda *given: answered.append(1) or iter(())
+    )
+    groups = np.arange(600) % 10
+    searched = search_among_many(rng, groups, report=lambda progress: True)
+    level = searched.try_level(LEVELS[0])
+    assert searched._add_noise_in_groups(level, Request(0.03), groups) is None
+    assert level.cut and not answered
+
+
+def test_a_few_questions_tell_how_long_all_take(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(levels.time, "thread_time", lambda: now[0])
+    few, answered = levels._FirstFew(), 0
+    for _ in range(191):
+        if not few():
+            answered, now[0] = answered + 1, now[0] + (1.0 if answered == 0 else 0.1)
+    assert answered == 3
+    assert few.seconds_for_all() == pytest.approx(1.0 + 190 * 0.1)
+    one = levels._FirstFew()
+    one()
+    now[0] += 5.0
+    assert one.seconds_for_all() == pytest.approx(5.0)
+
+
 @pytest.mark.parametrize("over", [True, False])
 def test_a_level_that_was_not_looked_at_to_the_end_is_not_met(rng, over, monkeypatch):
     monkeypatch.setattr(levels, "_OVERTIME", -1.0)

@@ -191,6 +191,34 @@ def test_time_that_is_over_leaves_a_mapping_that_says_so():
     assert fitted.expected_ is not None
 
 
+@pytest.mark.parametrize(
+    ("asked", "rows", "planned"),
+    [
+        ({}, 400, [(5, True, False), (15, True, True), (1, False, True)]),
+        ({}, 9000, [(1, True, False), (3, True, True)]),
+        ({"privacy_ratio": 0.9}, 400, [(5, True, False), (0, True, True), (1, False, False)]),
+    ],
+)
+def test_the_cost_that_is_told_is_that_of_four_levels_and_of_all_rows(asked, rows, planned, rng):
+    """A design without each part, from the level before from the second on, and one on all rows."""
+    told, said = [], []
+
+    def seconds(self, _left_out, _target, designs):
+        told.extend((each.times, each.part, each.near) for each in designs)
+        return 100.0
+
+    def report(progress):
+        said.append(progress.seconds)
+        raise InterruptedError
+
+    X, h, g = draw_table(rows, 0.2, 2)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr("discreet.mappers.auto_mapper.CountDesign.seconds", seconds)
+        Mapper(random_state=0, **asked).fit_reporting(X, h, g, report=report)
+    assert told == planned
+    assert said == [pytest.approx(100.0, abs=5.0)]
+
+
 @pytest.mark.slow
 def test_same_rows_give_the_same_mapping_also_with_folds_in_threads(capsys):
     X, h, g = draw_table(400, 0.2, 3)

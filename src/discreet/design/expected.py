@@ -41,6 +41,7 @@ from discreet.rounding import at_least, percent, percents, with_error
 
 # Symbols drawn per row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 40_000
+_DRAWN_IN_HASTE = 2  # symbols for each row that a fusion rule is learned from, once time is over
 _ROWS_AT_ONCE = 20_000
 # Rows that the classifier on codes is learned from, and tried on: fewer where each has many codes.
 _TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 96_000
@@ -154,10 +155,13 @@ def finish_fusion(
     """Return the rule with its decisions, learned from these rows if it is not given.
 
     ``most``: rows that a score for each symbol is learned from, where outputs are too many to list.
+    If they are fewer than usual, so are the symbols drawn for them.
     """
-    reg = settings.reg
+    reg, drawn = settings.reg, None
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
-        most = most or fusion_rows(settings.n_symbols)
+        usual = fusion_rows(settings.n_symbols)
+        most = most or usual
+        drawn = usual if most >= usual else _DRAWN_IN_HASTE * most
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
         # All rows, equal or not, where looking for equal ones would not pay.
@@ -165,8 +169,8 @@ def finish_fusion(
     else:
         rows = known.rows()
     if fusion is None:
-        fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
-    return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
+        fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng, drawn)
+    return add_decision(fusion, tables, rows, known.public, settings.aim, rng, drawn)
 
 
 def answer_unseen(

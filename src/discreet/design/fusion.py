@@ -154,12 +154,16 @@ def learn_fusion(
     kernel: Kernel,
     reg: float,
     rng: np.random.Generator,
+    drawn: int | None = None,
 ) -> Fusion:
-    """Fit the fusion rule, always with the logistic loss, whose scores are log-odds."""
+    """Fit the fusion rule, always with the logistic loss, whose scores are log-odds.
+
+    ``drawn``: rows of symbols that it is learned from where outputs are too many to list.
+    """
     n_symbols = [table.shape[1] for table in tables]
     if math.prod(n_symbols) <= MAX_OUTPUTS:
         return _table_fusion(tables, rows, public, kernel, reg)
-    return _additive_fusion(tables, rows, public, reg, rng)
+    return _additive_fusion(tables, rows, public, reg, rng, drawn or fusion_rows(n_symbols))
 
 
 def add_decision(
@@ -169,14 +173,24 @@ def add_decision(
     public: Labels,
     aim: Aim,
     rng: np.random.Generator,
+    drawn: int | None = None,
 ) -> Fusion:
-    """Return the fusion rule with the decisions that follow from its posterior."""
-    shares = _believed_shares(fusion, tables, rows, public, rng)
+    """Return the fusion rule with the decisions that follow from its posterior.
+
+    ``drawn``: rows of symbols that this is taken from where outputs are too many to list.
+    """
+    drawn = drawn or fusion_rows([table.shape[1] for table in tables])
+    shares = _believed_shares(fusion, tables, rows, public, rng, drawn)
     return fusion.model_copy(update={"decide": aim.deciding(shares)})
 
 
 def _believed_shares(
-    fusion: Fusion, tables: list[Floats], rows: Rows, public: Labels, rng: np.random.Generator
+    fusion: Fusion,
+    tables: list[Floats],
+    rows: Rows,
+    public: Labels,
+    rng: np.random.Generator,
+    drawn: int,
 ) -> Floats:
     """Return how frequent the classes are under the posterior that was fitted.
 
@@ -190,7 +204,7 @@ def _believed_shares(
         return shares
     if isinstance(fusion, TableFusion):
         return np.asarray(np.array(fusion.joint).sum(axis=1))
-    copies = -(-fusion_rows([table.shape[1] for table in tables]) // rows.n_rows)
+    copies = -(-drawn // rows.n_rows)
     codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
     symbols = draw_symbols(tables, codes, rng)
     scores = fusion.scores(symbols, [table.shape[1] for table in tables])
@@ -223,10 +237,15 @@ def _posterior(scores: Floats) -> Floats:
 
 
 def _additive_fusion(
-    tables: list[Floats], rows: Rows, public: Labels, reg: float, rng: np.random.Generator
+    tables: list[Floats],
+    rows: Rows,
+    public: Labels,
+    reg: float,
+    rng: np.random.Generator,
+    wanted: int,
 ) -> AdditiveFusion | AdditiveClassesFusion:
     sizes = [table.shape[1] for table in tables]
-    known, wanted = np.arange(rows.n_rows), fusion_rows(sizes)
+    known = np.arange(rows.n_rows)
     if rows.n_rows > _MOST_DRAWN:
         known = np.sort(rng.choice(rows.n_rows, wanted, replace=False))
     known = np.repeat(known, -(-wanted // rows.n_rows))

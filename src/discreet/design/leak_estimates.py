@@ -166,6 +166,7 @@ def estimate_fitted_leaks(
     *,
     beyond: bool = False,
     hidden: bool = False,
+    over: Callable[[], bool] = lambda: False,
 ) -> Leaks:
     """Estimate what tables leak in other groups that were designed on these very ones.
 
@@ -173,9 +174,9 @@ def estimate_fitted_leaks(
     other groups see is as far from that as groups differ: the distance is what it would be on
     average if the truth were drawn around what was seen. That errs upwards where tables follow
     single groups less closely. Attackers that learned are NaN: there are no rows that did not
-    teach them.
+    teach them. ``over``: whether time is; what was not looked at is NaN, too.
     """
-    look = _Look(len(sample.codes), _fitted, hidden, lambda: False)
+    look = _Look(len(sample.codes), _fitted, hidden, over)
     return _estimate_all(tables, sample, sample, groups, beyond, look)
 
 

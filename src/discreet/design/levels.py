@@ -58,13 +58,15 @@ _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pas
 _OVER_DRAWS = 0.4  # of them, to the leak under models that allow for sampling errors themselves
 _TO_SPARE_HIDDEN = 3.0  # the same where dependence is hidden, which attackers may not have learned
 _TO_SPARE_IN_GROUPS = 1.6  # the same where groups are few, which tell the error roughly
-_OVERTIME = 2.0  # seconds that looking at a level may take though time is over
+_OVERTIME = 2.0  # seconds that looking at levels may take, all together, after time is over
+_ASKED_SECONDS = 0.2  # between two questions whether it is, at least
 # The same where nothing is shown, of levels as they are and with noise added, and shares of symbols
 # to send, the others drawn evenly: docs/decisions/0024-one-search.md
 _LIKELY, _LIKELY_NOISY = 1.0, 0.5
 _KEPT = (0.75, 0.5, 0.35, 0.2)
 # Percent to send where groups are few: docs/decisions/0031-noise-for-few-groups.md
 _PERCENT_KEPT = range(20, 81)
+_FEW_SECONDS = 0.05  # that may be spent to tell how long looking at a level takes
 _ALTERNATIVES = 3  # so many limits at most that would leave something of use
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
@@ -199,15 +201,55 @@ class Found:
     designed: Designed
 
 
-class _Clock:
-    """Tells whether to go on looking at a level: a while anyway, then while time is not over."""
+class _Overtime:
+    """Tells whether looking has to end: a while after time is over, for all levels together."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
-        self.end, self.is_over, self.struck = time.monotonic() + _OVERTIME, is_over, False
+        self.is_over, self.next, self.end = is_over, -np.inf, np.inf
 
     def __call__(self) -> bool:
-        self.struck = self.struck or (time.monotonic() > self.end and self.is_over())
+        now = time.monotonic()
+        if self.end == np.inf and now >= self.next:
+            self.next = now + _ASKED_SECONDS
+            self.end = now + _OVERTIME if self.is_over() else np.inf
+        return now > self.end
+
+
+class _Clock:
+    """Passes on whether looking has to end, and remembers whether it had to."""
+
+    def __init__(self, has_to_end: Callable[[], bool]) -> None:
+        self.has_to_end, self.struck = has_to_end, False
+
+    def __call__(self) -> bool:
+        self.struck = self.struck or self.has_to_end()
         return self.struck
+
+
+class _FirstFew:
+    """Lets a few questions be answered, which tell how long all of them take.
+
+    The first finds what all others need, too, so that two are answered at least.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []  # when, as long as questions were answered
+        self.begin = time.thread_time()
+        self.count = 0
+
+    def __call__(self) -> bool:
+        now, self.count = time.thread_time(), self.count + 1
+        if len(self.asked) > 2 and now > self.begin + _FEW_SECONDS:
+            return True
+        self.asked.append(now)
+        return False
+
+    def seconds_for_all(self) -> float:
+        """Return about how long all questions would have taken."""
+        if self.count == len(self.asked):
+            return time.thread_time() - self.begin
+        first, *_, last = self.asked[1:]
+        return first - self.begin + (last - first) / (len(self.asked) - 2) * (self.count - 1)
 
 
 class LevelSearch:
@@ -243,7 +285,10 @@ class LevelSearch:
         self.tried: dict[Target, Tried] = {}
         self.best: Tried | None = None  # of those that keep what was asked
         self.planned, self.done = 1, 0.0
+        self.reported = Progress("search", 0.0, keeps=True)  # last
         self.hurried = False
+        self.overtime = _Overtime(self._is_over)
+        self.ended = False  # before all levels were tried that were to be, as time was over
 
     def take(self, target: Target) -> Found:
         """Return the design for one level, without a search."""
@@ -278,7 +323,7 @@ class LevelSearch:
                 self.best = tried if first else self.best
             else:
                 low = middle + 1
-            if tried.stopped:
+            if tried.stopped or (low < high and self._ends()):
                 break
             middle = _next_level(
                 levels, low, high, tried.target, tried.most(self.to_spare), request
@@ -290,13 +335,15 @@ class LevelSearch:
 
         Of use is what is surely better than guessing and keeps a fifth of what raw readings gain.
         ``limits``: on the advantage, each with its levels, which rise in strictness: of these the
-        one is taken that ``find`` would take. A search that was stopped tells nothing of its limit.
-        What was tried before is forgotten.
+        one is taken that ``find`` would take. A search that was stopped tells nothing of its limit,
+        and none begins once time is over. What was tried before is forgotten.
         """
         found: list[Expected] = []
         for limit, levels in limits.items():
+            if self._ends():
+                break
             expected = self._of_use(limit, levels)
-            if any(each.stopped for each in self.tried.values()):
+            if self._stopped:
                 break
             if expected is not None:
                 found.append(expected)
@@ -326,7 +373,7 @@ class LevelSearch:
         tried = sorted(self.tried.values(), key=lambda each: -each.under_model)
         if taken := _first_kept(tried, request, _LIKELY):
             return self._found(taken, met=False, asked=asked)
-        if asked is None or (last.stopped and last.leaks.low <= asked):
+        if asked is None or (self._stopped and last.leaks.low <= asked):
             return self._found(last, met=False, asked=asked)
         if self.few_groups is not None:
             found = self._add_noise_in_groups(tried[-1], request, self.few_groups)
@@ -380,12 +427,13 @@ class LevelSearch:
         self, tried: Tried, designed: Designed, percent: int, groups: Ints
     ) -> Tried:
         """Return a level with noise, and the leak of tables designed on all rows."""
-        noisy = self._with_noise(tried, percent / 100)
+        noisy, over = self._with_noise(tried, percent / 100), _Clock(self.overtime)
         own = estimate_fitted_leaks(
             _mixed(designed, noisy.kept).tables, self.sample, groups,
-            beyond=self.beyond, hidden=self.hidden,
+            beyond=self.beyond, hidden=self.hidden, over=over,
         )  # fmt: skip
-        return replace(noisy, leaks=_in_other_groups(own, noisy.leaks))
+        cut = noisy.cut or over.struck
+        return replace(noisy, leaks=_in_other_groups(own, noisy.leaks), cut=cut)
 
     def _with_noise(self, tried: Tried, kept: float) -> Tried:
         designs = [_mixed(each, kept) for each in tried.designs]
@@ -404,7 +452,7 @@ class LevelSearch:
         if not self.left_out.for_good:
             begin = self.tried[tried.target].designs[0].tables
             designed = written or self._design_all(tried.target, [begin], tried.kept)
-        stopped = designed.stopped or any(each.stopped for each in self.tried.values())
+        stopped = designed.stopped or self._stopped
         return Found(tried.target, expected, replace(designed, stopped=stopped))
 
     def _design_all(
@@ -419,6 +467,7 @@ class LevelSearch:
         leaks = Leaks(np.zeros(1), np.zeros(1), np.zeros(1))
         expected = self._expect(Tried(target, designs, leaks, None), met=False, asked=asked)
         designed = self._with_fusion(designs[0], self.sample, self.rng)
+        designed = replace(designed, stopped=self._stopped)
         return Found(target, replace(expected, silent=True, kept=0.0), designed)
 
     def try_level(self, target: Target) -> Tried:
@@ -431,7 +480,7 @@ class LevelSearch:
         return self.tried[target]
 
     def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
-        parts, over = range(len(self.parts)), _Clock(self._is_over)
+        parts, over = range(len(self.parts)), _Clock(self.overtime)
         leaks = average([self._leaks(designs[k].tables, k, over) for k in parts])
         epsilon = None
         if target.epsilon is not None and self.settings.lists_outputs:
@@ -443,10 +492,9 @@ class LevelSearch:
         """Return about how long looking at the rows left out takes, for one level."""
         if not self.parts:
             return 0.0
-        begin = time.perf_counter()
-        tables = uniform_tables(self.sample.sizes, self.settings.n_symbols)
-        self._leaks(tables, 0, _Clock(self._is_over))
-        return len(self.parts) * (time.perf_counter() - begin)
+        tables, first = uniform_tables(self.sample.sizes, self.settings.n_symbols), _FirstFew()
+        self._leaks(tables, 0, first)
+        return len(self.parts) * first.seconds_for_all()
 
     def _leaks(self, tables: Tables, k: int, over: Callable[[], bool]) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
@@ -456,8 +504,17 @@ class LevelSearch:
 
     def _is_over(self) -> bool:
         """Tell whether time is over."""
-        now = Progress("search", self.done, keeps=True)
-        return self.report is not None and self.report(now)
+        return self.report is not None and self.report(self.reported)
+
+    def _ends(self) -> bool:
+        """Tell whether time is over for another level, and remember it."""
+        self.ended = self.ended or self._is_over()
+        return self.ended
+
+    @property
+    def _stopped(self) -> bool:
+        """Whether time was over before all was tried, designed and looked at."""
+        return self.ended or any(each.stopped for each in self.tried.values())
 
     def _design_part(self, target: Target, k: int) -> Designed:
         designed = self.design(
@@ -499,7 +556,8 @@ class LevelSearch:
             if self.best is not None:
                 progress = replace(progress, leak=self.best.leaks.advantage)
             # Whatever has been designed so far keeps its limit on the rows it was designed on.
-            return report(replace(progress, phase="search", done=share, keeps=True))
+            self.reported = replace(progress, phase="search", done=share, keeps=True)
+            return report(self.reported)
 
         return tell
 

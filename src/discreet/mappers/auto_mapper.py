@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from discreet.arrays import Ints
-from discreet.design.counts.design import CountDesign
+from discreet.design.counts.design import CountDesign, Planned
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
@@ -32,6 +31,7 @@ _MOST_ASKED = 0.4999  # of many rounds
 _SHARES = (
     0.95, 0.875, 0.8, 0.725, 0.65, 0.575, 0.5, 0.425, 0.35, 0.285, 0.22, 0.17, 0.12, 0.09, 0.06,
 )  # fmt: skip
+_LEVELS_TRIED = 4  # of these, more or less: 2 or 3 where one is met soon, 10 where none is
 # Limits to try, of those above what was asked for, if that leaves nothing useful.
 _LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 
@@ -83,7 +83,8 @@ class Mapper(PrivacyMapper):
         As in ``NPOMapper``; kernel and reg shape the fusion rule only, where the outputs are too
         many to list.
     time_budget : float, optional
-        Seconds on the clock after which the best mapping so far is taken; None for no limit.
+        Seconds on the clock after which the best mapping so far is taken; None for no limit. To
+        look at it and to finish it takes up to a few seconds more.
     n_jobs : int, optional
         Folds that are designed on at the same time, in threads; None for one. The mapping is the
         same.
@@ -195,7 +196,8 @@ class Mapper(PrivacyMapper):
             n_jobs=self.n_jobs or 1,
         )  # fmt: skip
         if report is not None and limited is not None:
-            limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))
+            seconds = self._estimate_seconds(settings, design, search)
+            limited(Progress("search", 0.0, seconds=seconds))
         return search
 
     def _leave_out(
@@ -230,12 +232,18 @@ class Mapper(PrivacyMapper):
                 {each: [Target(1.0 - 2.0 * share * each) for share in shares] for each in limits}
             )
 
-    def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
-        left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
-        levels = 1 + math.ceil(math.log2(len(_shares(search))))
-        levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
-        designs = design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
-        return designs + levels * search.seconds_to_look()
+    def _estimate_seconds(
+        self, settings: Settings, design: CountDesign, search: LevelSearch
+    ) -> float:
+        folds = search.left_out.folds
+        searches = self._looks_for_level(settings)
+        levels = _LEVELS_TRIED if searches else 1
+        planned = [Planned(len(folds), True, False), Planned(len(folds) * (levels - 1), True, True)]
+        if not search.left_out.for_good:
+            planned.append(Planned(1, False, searches))
+        (target, *_), _ = self._levels(search, settings)
+        seconds = design.seconds(folds[0][1] if folds else None, target, planned)
+        return seconds + levels * search.seconds_to_look()
 
     def _levels(
         self, search: LevelSearch, settings: Settings

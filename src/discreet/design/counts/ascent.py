@@ -35,6 +35,7 @@ MAX_LISTED = 4096
 # Outputs drawn for a step, to compare tables, and to find out how much noise they need.
 _DRAWN, _JUDGED, _SETTLED = 500, 4000, 16_000
 _SHARES_OF_NOISE = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)
+HALVINGS = 14  # of the share of noise that tables are mixed with
 STEPS, _PACE = 120, 0.15
 _STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
@@ -443,8 +444,11 @@ def _logits(padded: Floats, floor: Floats, room: Floats, used: NDArray[np.bool_]
     return np.where(used[:, None, :], np.log(share), -np.inf)
 
 
-def settle(problem: Problem, tables: list[Floats]) -> Judged:
-    """Mix tables with noise as little as it takes to keep the limits under the model."""
+def settle(problem: Problem, tables: list[Floats], halvings: int = HALVINGS) -> Judged:
+    """Mix tables with noise as little as it takes to keep the limits under the model.
+
+    ``halvings``: of the interval that the share of noise is in, where outputs are listed.
+    """
     silent = [np.full_like(table, 1.0 / table.shape[1]) for table in tables]
 
     def mixed(share: float) -> Judged:
@@ -459,7 +463,7 @@ def settle(problem: Problem, tables: list[Floats]) -> Judged:
             best = mixed(next(shares))
         return best
     least, most = 0.0, 1.0
-    for _ in range(14 if best.excess > _ROUNDING else 0):
+    for _ in range(halvings if best.excess > _ROUNDING else 0):
         share = 0.5 * (least + most)
         found = mixed(share)
         if found.excess <= _ROUNDING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from discreet.arrays import Floats, Ints
 from discreet.design.counts.ascent import (
+    HALVINGS,
     PRICES,
     STEPS,
     WAYS,
@@ -48,7 +49,9 @@ _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
-_TIMED = 4  # steps, to tell how long many will take
+# Steps that are timed at once, and for how long, to tell how long many will take.
+_TIMED, _TIMED_SECONDS = 4, 0.01
+_HALVINGS_IN_HASTE = 5  # of the noise that tables need, where time is over
 # Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
@@ -72,6 +75,9 @@ def design_on_counts(
 ) -> Designed:
     """Climb from several starts and keep the best; a report that asks to stop keeps it so far.
 
+    If it asks to before anything is climbed, the tables to start from are kept, or without any a
+    start that was solved for, with as much noise as it takes.
+
     ``draws``: models that the rows might as well have shown, under which tables are kept flat, too.
     ``evidence``: whether the limit is one on what a round adds to many (``Evidence``); then
     ``beyond`` leaves out what the answer tells.
@@ -79,17 +85,18 @@ def design_on_counts(
     rough = pose(settings, model, target, beyond, evidence)
     problem = pose(settings, model, target, beyond, evidence, draws) if draws else rough
     tell = _Teller(report, rough.limits.advantage)
-    first, search = (_Search(each, settings, rng, tell) for each in (rough, problem))
+    search = _Search(problem, settings, rng, tell)
+    first = _Search(rough, settings, rng, tell) if draws else search
     steps = _count_steps(rough)
-    if evidence:
+    if starts and search.is_over():
+        search.keep(starts)
+    elif evidence:
         ways, prices = zip(*_BLIND[: 3 * settings.n_restarts], strict=True)
         first.climb(find_starts(model, settings.n_symbols, ways), _STEPS_TO_BLIND, 0.5, prices)
     elif settings.n_restarts and not (starts and draws):
         first.climb(first.screen(0.3), steps, 0.5)
     if draws:
         search.climb(first.take_best(), int(_NEAR * steps), 0.6, near=True)
-    else:
-        search = first
     if starts:
         search.climb([list(start) for start in starts], int(_NEAR * steps), 0.7, near=True)
     for k in range(_HOPS if _hops(rough) else 0):
@@ -153,19 +160,54 @@ def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
     return count, settings.n_restarts if fewer >= 1.0 and listed else 1
 
 
-def _stages(problem: Problem, settings: Settings) -> list[tuple[int, int]]:
-    """Return the numbers of climbs, and of their steps, of a search without tables near by."""
-    if not settings.n_restarts:
-        return []
-    count, kept = _count_starts(problem, settings)
-    screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
-    hops = [(_HOPS_EACH, STEPS)] * (_HOPS if _hops(problem) else 0)
-    return [*screened, (kept, _count_steps(problem)), *hops]
+def plan_climbs(
+    rough: Problem, problem: Problem, settings: Settings, *, evidence: bool, near: bool
+) -> list[tuple[Problem, int, int]]:
+    """Return what a design climbs that nothing stops: how many climbs at a time, of how many steps.
+
+    ``rough``, ``problem``: without and with draws of the model, one and the same without any.
+    ``near``: whether tables are given to start from.
+    """
+    steps, draws = _count_steps(rough), problem is not rough
+    found = []
+    if evidence:
+        found.append((rough, len(_BLIND[: 3 * settings.n_restarts]), _STEPS_TO_BLIND))
+    elif settings.n_restarts and not (near and draws):
+        count, kept = _count_starts(rough, settings)
+        screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
+        found += [(rough, *stage) for stage in [*screened, (kept, steps)]]
+        if draws:  # what got furthest, one of which was solved for
+            found.append((problem, min(kept + 1, _HOPPED), int(_NEAR * steps)))
+    if near:
+        found.append((problem, 1, int(_NEAR * steps)))
+    return [*found, *[(problem, _HOPS_EACH, STEPS)] * (_HOPS if _hops(rough) else 0)]
 
 
-def _count_together(problem: Problem, stages: Sequence[tuple[int, int]]) -> int:
-    """Return how many steps are taken, of climbs together."""
-    return sum(math.ceil(count / problem.climbs_at_once) * steps for count, steps in stages)
+class _Pace:
+    """How long steps take: so long for one climb, and so much more for each that climbs with it."""
+
+    def __init__(self, problem: Problem, start: list[Floats]) -> None:
+        self.problem = problem
+        together = min(problem.climbs_at_once, _HOPS_EACH)
+        self.alone, self.each = _time_step(problem, [start]), 0.0
+        if together > 1:
+            more = _time_step(problem, [start] * together) - self.alone
+            self.each = max(more, 0.0) / (together - 1)
+
+    def seconds(self, climbs: int, steps: int) -> float:
+        turns = math.ceil(climbs / self.problem.climbs_at_once)
+        return steps * (turns * self.alone + (climbs - turns) * self.each)
+
+
+def _time_step(problem: Problem, starts: list[list[Floats]]) -> float:
+    """Return the seconds of one step: of this thread, as others use the machine, too."""
+    rng, taken = np.random.default_rng(0), 0
+    starts = climb(problem, starts, rng, 1)
+    begin = now = time.thread_time()
+    while not taken or now < begin + _TIMED_SECONDS:
+        climb(problem, starts, rng, _TIMED)
+        taken, now = taken + _TIMED, time.thread_time()
+    return (now - begin) / taken
 
 
 def _from_another_limit(settings: Settings) -> Settings:
@@ -190,6 +232,10 @@ class _Search:
     def best(self) -> Judged:
         return max(self.found, key=lambda each: each.merit)
 
+    def is_over(self) -> bool:
+        """Tell whether to stop before the next climb."""
+        return self.tell.stopped or self.tell.part(self.found, self.done, 0.0)(0.0)
+
     def take_best(self) -> list[list[Floats]]:
         best = sorted(self.found, key=lambda each: -each.merit)
         return [each.tables for each in best[:_HOPPED]]
@@ -203,11 +249,17 @@ class _Search:
         *,
         near: bool = False,
     ) -> None:
-        """Climb, and keep where climbs end."""
-        if self.tell.stopped and self.found:
-            return
-        ended = self._climb(starts, steps, until, prices, near=near)
-        self.found += [settle(self.problem, tables) for tables in ended]
+        """Climb, and keep where climbs end; if time is over, a start where nothing was found."""
+        if self.is_over():
+            some = [] if self.found else starts[:1]
+            self.keep([self.problem.above_floors(start) for start in some])
+        else:
+            self.keep(self._climb(starts, steps, until, prices, near=near))
+
+    def keep(self, tables: Sequence[Sequence[Floats]]) -> None:
+        """Keep tables, with as much noise as it takes."""
+        halvings = _HALVINGS_IN_HASTE if self.tell.stopped else HALVINGS
+        self.found += [settle(self.problem, list(each), halvings) for each in tables]
 
     def screen(self, until: float) -> list[list[Floats]]:
         """Climb a little from many starts, and return what got furthest.
@@ -217,9 +269,12 @@ class _Search:
         """
         problem, model = self.problem, self.problem.model
         count, kept = _count_starts(problem, self.settings)
-        solved = find_starts(model, self.settings.n_symbols, WAYS[:count])
+        over = self.is_over()
+        solved = find_starts(model, self.settings.n_symbols, WAYS[: 1 if over else count])
         starts = solved = [problem.above_floors(tables) for tables in solved]
-        self.found.append(settle(problem, self._furthest(solved, 1)[0]))
+        self.keep(solved if over else self._furthest(solved, 1))
+        if self.is_over():
+            return []
         while len(starts) < count:
             starts = [*starts, draw_start(model, self.settings.n_symbols, self.rng)]
         for steps, left in ((STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)):
@@ -236,7 +291,7 @@ class _Search:
         best = self.take_best()
         starts = [hop_from(best[k % len(best)], self.rng) for k in range(_HOPS_EACH)]
         ended = self._climb(starts, STEPS, until)
-        self.found += [settle(self.problem, each) for each in self._furthest(ended, _HOPPED)]
+        self.keep(self._furthest(ended, _HOPPED))
 
     def _climb(
         self,
@@ -312,6 +367,15 @@ def model_fusion(units: Units, tables: Sequence[Floats]) -> TableFusion | None:
     return TableFusion(joint=(joint / joint.sum()).tolist())
 
 
+@dataclass(frozen=True)
+class Planned:
+    """So many designs alike: ``part``, without some of the rows; ``near``, from known tables."""
+
+    times: int
+    part: bool
+    near: bool
+
+
 class CountDesign:
     """Designs on the counts of all rows but those left out.
 
@@ -350,33 +414,44 @@ class CountDesign:
         report: Report | None = None,
     ) -> Designed:
         model = self._model(left_out, rng)
-        settings, part = self.settings, left_out is not None
-        if starts and part:  # it goes on from the last level
-            settings = _from_another_limit(settings)
-        elif self.evidence and part:
-            settings = replace(settings, n_restarts=1)
+        settings = self._effort(part=left_out is not None, near=bool(starts))
         draws = self._draws(left_out, target)
         return design_on_counts(
             settings, model, target, self.beyond, rng, starts, report,
             draws=draws, evidence=self.evidence,
         )  # fmt: skip
 
-    def seconds(self, parts: Sequence[Ints | None], target: Target, levels: int) -> float:
-        """Return about how long designs at so many levels take, by the time of a few steps."""
-        rng, settings = np.random.default_rng(0), self.settings
-        begin = time.perf_counter()
-        model = self._model(parts[0], rng)
-        problem = pose(settings, model, target, self.beyond, self.evidence)
-        starts = find_starts(model, settings.n_symbols, WAYS[:1]) * problem.climbs_at_once
-        starts = climb(problem, starts, rng, 1)
-        made = time.perf_counter()
-        climb(problem, starts, rng, _TIMED)
-        each = (time.perf_counter() - made) / _TIMED
-        near = (1, int(_NEAR * _count_steps(problem)))
-        some = _stages(problem, _from_another_limit(settings))
-        steps = _count_together(problem, _stages(problem, settings))
-        steps += (levels - 1) * _count_together(problem, [near, *some])
-        return len(parts) * (levels * (made - begin) + each * steps)
+    def _effort(self, *, part: bool, near: bool) -> Settings:
+        """Return how to search: less where it goes on from the last level, and of rounds."""
+        if part and near:
+            return _from_another_limit(self.settings)
+        if part and self.evidence:
+            return replace(self.settings, n_restarts=1)
+        return self.settings
+
+    def seconds(self, left_out: Ints | None, target: Target, planned: Sequence[Planned]) -> float:
+        """Return about how long some designs take, by the time of a few steps.
+
+        ``left_out``: the rows that one of them leaves out.
+        """
+        begin = time.thread_time()
+        model = self._model(left_out, np.random.default_rng(0))
+        draws = self._draws(left_out, target)
+        rough = pose(self.settings, model, target, self.beyond, self.evidence)
+        problem = rough
+        if draws:
+            problem = pose(self.settings, model, target, self.beyond, self.evidence, draws)
+        (start,) = find_starts(model, self.settings.n_symbols, WAYS[:1])
+        prepared = time.thread_time() - begin
+        paces = {each: _Pace(each, start) for each in {rough, problem}}
+        total = 0.0
+        for each in planned:
+            settings = self._effort(part=each.part, near=each.near)
+            climbs = plan_climbs(rough, problem, settings, evidence=self.evidence, near=each.near)
+            took = sum(paces[one].seconds(count, steps) for one, count, steps in climbs)
+            # What is known of rows is found once, however many levels they are designed for.
+            total += each.times * (took + prepared * (not (each.part and each.near)))
+        return total
 
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
         """Return what all rows but some say, the same at every level."""

@@ -1,0 +1,147 @@
+"""What a design climbs is what its cost is told by; once time is over it climbs no more."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from support.count_worlds import draw_sample, random_model, random_tables
+
+from discreet.choices import LOSSES
+from discreet.design.counts import ascent, design
+from discreet.design.counts.ascent import settle
+from discreet.design.counts.counting import count_codes, counted_rows
+from discreet.design.counts.design import (
+    CountDesign,
+    Planned,
+    design_on_counts,
+    plan_climbs,
+    pose,
+)
+from discreet.design.inputs import Settings, Target
+from discreet.design.kernels import CountKernel
+
+SIZES, SYMBOLS = (3, 2, 4), (2, 3, 2)
+SETTINGS = Settings(SYMBOLS, CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
+MODEL, TARGET = random_model(SIZES), Target(0.9)
+NEAR = [random_tables(SIZES, SYMBOLS)]
+
+
+def over(_progress):
+    return True
+
+
+@pytest.fixture
+def climbed(monkeypatch):
+    """The climbs of a design, none of which takes a step: of how many draws, how many, steps."""
+    found = []
+
+    def climb(problem, starts, rng, steps, *_more, **_options):
+        if starts:
+            found.append((problem.n_draws, len(starts), steps))
+        return [list(start) for start in starts]
+
+    monkeypatch.setattr(design, "climb", climb)
+    return found
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("kind", ["listed", "draws", "drawn", "rounds"])
+def test_what_is_planned_is_climbed(kind, near, climbed, monkeypatch):
+    if kind == "drawn":
+        monkeypatch.setattr(ascent, "MAX_LISTED", 1)
+    if kind == "listed":
+        monkeypatch.setattr(design, "_HOPS", 0)
+    evidence = kind == "rounds"
+    draws = [random_model(SIZES, seed=k) for k in (1, 2)] if kind == "draws" else []
+    rng, start = np.random.default_rng(0), NEAR if near else []
+    design_on_counts(
+        SETTINGS, MODEL, TARGET, False, rng, start, draws=draws, evidence=evidence
+    )  # fmt: skip
+    rough = pose(SETTINGS, MODEL, TARGET, False, evidence)
+    problem = pose(SETTINGS, MODEL, TARGET, False, evidence, draws) if draws else rough
+    planned = plan_climbs(rough, problem, SETTINGS, evidence=evidence, near=near)
+    assert [(each.n_draws, count, steps) for each, count, steps in planned] == climbed
+
+
+def take_seconds(monkeypatch, seconds):
+    monkeypatch.setattr(design, "_time_step", lambda _problem, starts: seconds(len(starts)))
+
+
+def test_climbs_together_take_no_turns_and_many_are_not_timed_to_tell_of_few(monkeypatch):
+    timed = []
+    take_seconds(monkeypatch, lambda count: timed.append(count) or 1.0 + 0.1 * (count - 1))
+    problem = pose(SETTINGS, MODEL, TARGET, False, False)
+    assert problem.climbs_at_once > 100
+    pace = design._Pace(problem, NEAR[0])
+    assert max(timed) == design._HOPS_EACH
+    assert pace.seconds(1, 10) == pytest.approx(10.0)
+    assert pace.seconds(12, 10) == pytest.approx(10 * (1.0 + 0.1 * 11))
+
+
+def test_climbs_that_take_their_steps_alone_take_turns(monkeypatch):
+    take_seconds(monkeypatch, lambda count: 1.0)
+    monkeypatch.setattr(ascent, "MAX_LISTED", 1)
+    pace = design._Pace(pose(SETTINGS, MODEL, TARGET, False, False), NEAR[0])
+    assert pace.seconds(12, 10) == pytest.approx(120.0)
+
+
+def test_the_cost_of_designs_is_that_of_their_steps(monkeypatch, climbed):
+    """A step takes a second, however many climbs take it together."""
+    take_seconds(monkeypatch, lambda _count: 1.0)
+    sample, numbers, unseen = draw_sample(400), np.arange(400), np.arange(100)
+    counts = count_codes(sample.codes, sample.sizes, sample.facts, numbers)
+    counted = counted_rows(counts, sample, numbers, None)
+    made = CountDesign(SETTINGS, counted, None, np.random.default_rng(0))
+    tell = partial(made.seconds, unseen, TARGET)
+    for planned, starts in ((Planned(1, True, False), []), (Planned(1, True, True), NEAR)):
+        climbed.clear()
+        made(unseen, TARGET, rng=np.random.default_rng(0), starts=starts)
+        steps = sum(steps for _, _, steps in climbed)
+        assert tell([planned]) == pytest.approx(steps, rel=0.01)
+        assert tell([planned] * 3) == pytest.approx(3 * steps, rel=0.01)
+
+
+def test_once_time_is_over_tables_that_are_given_are_kept_and_nothing_is_climbed(climbed):
+    found = design_on_counts(
+        SETTINGS, MODEL, TARGET, False, np.random.default_rng(0), NEAR, over
+    )  # fmt: skip
+    assert found.stopped and not climbed
+    problem = pose(SETTINGS, MODEL, TARGET, False, False)
+    kept = settle(problem, NEAR[0], design._HALVINGS_IN_HASTE)
+    for one, other in zip(found.tables, kept.tables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found.leak <= 0.05
+
+
+def test_once_time_is_over_a_start_for_many_rounds_has_no_zeros_either(climbed):
+    found = design_on_counts(
+        SETTINGS, MODEL, TARGET, False, np.random.default_rng(0), report=over, evidence=True
+    )  # fmt: skip
+    assert found.stopped and not climbed
+    assert min(table.min() for table in found.tables) >= design._FLOOR
+
+
+@pytest.mark.parametrize("draws", [0, 2])
+def test_once_time_is_over_one_start_is_kept_where_none_is_given(climbed, draws, monkeypatch):
+    solved, find = [], design.find_starts
+    monkeypatch.setattr(
+        design, "find_starts", lambda *given: solved.append(len(given[2])) or find(*given)
+    )
+    found = design_on_counts(
+        SETTINGS, MODEL, TARGET, False, np.random.default_rng(0), report=over,
+        draws=[random_model(SIZES, seed=k) for k in range(draws)],
+    )  # fmt: skip
+    assert found.stopped and not climbed and solved == [1]
+    assert found.leak <= 0.05
+
+
+def test_in_haste_noise_is_found_with_fewer_looks_and_keeps_the_limit(monkeypatch):
+    problem, looks = pose(SETTINGS, MODEL, TARGET, False, False), []
+    judge = problem.judge
+    monkeypatch.setattr(problem, "judge", lambda *given: looks.append(1) or judge(*given))
+    loud = [np.eye(z)[np.arange(k) % z] for k, z in zip(SIZES, SYMBOLS, strict=True)]
+    assert settle(problem, loud).advantage <= 0.05
+    assert len(looks) >= 15
+    looks.clear()
+    assert settle(problem, loud, design._HALVINGS_IN_HASTE).advantage <= 0.05
+    assert len(looks) <= 7
