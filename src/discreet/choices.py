@@ -38,6 +38,8 @@ class Choices(Mapping[str, _T]):
         return len(self._places)
 
 
+MERGED_BINS = "'merged' chooses bins by the labels, and other rows judge them"
+"""Said to whoever asks for a binning that there is not."""
 METHODS: Choices[type[PrivacyMapper]] = Choices(
     {
         "auto": "mappers.auto_mapper.Mapper",

@@ -89,6 +89,7 @@ def mistake(command, tmp_path):
         ("--loss zero", "--loss must be one of logistic, .*, got zero"),
         ("--method best", "--method must be one of auto, .*, got best"),
         ("--binning fine", "--binning must be one of merged, .*, got fine"),
+        ("--binning supervised", "'merged' chooses bins by the labels, .*, got supervised"),
         ("--binning hall=fine", "--binning must be one of merged, .*, got fine for 'hall'"),
         ("--binning hal=uniform", "--binning names the column 'hal', which is no sensor"),
         ("--binning room=uniform", "--binning 'uniform' was asked for 'room', which does not"),

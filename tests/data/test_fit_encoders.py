@@ -39,7 +39,7 @@ def fit_encoder(column, public=None, strategy="merged", n_bins=10):
 
 @given(
     st.lists(st.one_of(st.none(), st.floats()), min_size=1, max_size=60),
-    st.sampled_from(["merged", "quantile", "uniform", "supervised"]),
+    st.sampled_from(["merged", "quantile", "uniform"]),
     st.integers(1, 12),
     readings,
 )
@@ -73,7 +73,7 @@ def test_few_distinct_values_each_get_a_code(values, strategy):
     ],
 )
 def test_an_edge_separates_the_closest_and_the_largest_floats(pair):
-    for strategy in ("quantile", "supervised"):
+    for strategy in ("quantile", "merged"):
         encoder = fit_encoder(pd.Series(pair * 5), strategy=strategy, n_bins=2, public=[0, 1] * 5)
         assert codes(encoder, pair) == [0, 1]
 
@@ -105,31 +105,13 @@ def test_uniform_bins_are_equally_wide():
     assert encoder.edges == pytest.approx([2.5, 5, 7.5])
 
 
-def test_supervised_edges_follow_the_public_label(rng):
-    column = pd.Series(rng.uniform(0, 1e9, 500))
-    public = np.where((column > 3e8) & (column < 6e8), "yes", "no")
-    encoder = fit_encoder(column, strategy="supervised", n_bins=3, public=public)
-    assert encoder.edges == pytest.approx([3e8, 6e8], rel=0.05)
-    assert len(np.unique(encoder.encode(column[public == "yes"], "a"))) == 1
-
-
 def test_fitting_twice_gives_the_same_encoder(rng):
     column, public = pd.Series(rng.normal(size=300)), rng.integers(0, 3, 300)
-    for strategy in ("quantile", "uniform", "supervised"):
+    for strategy in ("merged", "quantile", "uniform"):
         first, second = (
             fit_encoder(column, strategy=strategy, n_bins=7, public=public) for _ in range(2)
         )
         assert first == second
-
-
-@pytest.mark.parametrize(
-    ("public", "match"),
-    [(None, "needs the public label"), ([1, 0], "has 2 rows")],
-)
-def test_supervised_bins_need_a_whole_public_label(public, match):
-    public = None if public is None else pd.Series(public)
-    with pytest.raises(InputError, match=match):
-        fit_encoder(pd.Series([1.0, 2, 3]), strategy="supervised", public=public)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +126,7 @@ def test_supervised_bins_need_a_whole_public_label(public, match):
     ],
 )
 def test_text_and_booleans_become_sorted_categories(values, dtype, categories):
-    for strategy in ("quantile", "uniform", "supervised", "categories"):
+    for strategy in ("merged", "quantile", "uniform", "categories"):
         column = pd.Series(values, dtype=dtype)
         encoder = fit_encoder(column, strategy=strategy)
         assert encoder == CategoriesEncoder(categories=categories, missing=True)
@@ -161,7 +143,7 @@ def test_an_object_column_of_numbers_is_numeric():
     assert encoder.edges == (1.75, 3.25)
 
 
-@pytest.mark.parametrize("strategy", ["quantile", "uniform", "supervised", "categories", "codes"])
+@pytest.mark.parametrize("strategy", ["merged", "quantile", "uniform", "categories", "codes"])
 @pytest.mark.parametrize("values", [[np.nan] * 3, [2.0] * 3, [None] * 3, [2.0, np.nan, 2.0]])
 def test_constant_and_empty_columns_still_have_an_encoder(values, strategy):
     for dtype in (float, object):
@@ -183,6 +165,7 @@ def test_whole_numbers_can_be_codes_already():
         ([np.inf], {"strategy": "codes"}, "holds inf"),
         (["x"], {"strategy": "codes"}, "holds 'x'"),
         ([1.0], {"strategy": "quantiles"}, "Did you mean 'quantile'"),
+        ([1.0], {"strategy": "supervised"}, "There are: 'merged', .*chooses bins by the labels"),
         ([1.0], {"n_bins": 0}, "n_bins must be a whole number from 1"),
         ([1.0], {"n_bins": 2.5}, "n_bins must be a whole number"),
         ([1.0], {"n_bins": True}, "n_bins must be a whole number"),

@@ -188,6 +188,19 @@ def test_fitted_tables_leak_as_if_the_truth_were_drawn_around_what_was_seen():
     assert found.variance[0] == pytest.approx(drawn.var(), rel=0.05)
 
 
+@pytest.mark.parametrize("signs", [(1, 1, -1), (-1, 1, 1), (-1, -1, -1)], ids=str)
+def test_how_libraries_choose_eigenvectors_is_no_matter(signs, monkeypatch):
+    centres = np.random.default_rng(0).normal(size=(3, 8)) * 0.03
+    gain, eigh = leak_estimates._gain_normal(centres), np.linalg.eigh
+
+    def other_signs(matrix):
+        value, vector = eigh(matrix)
+        return value, vector * signs
+
+    monkeypatch.setattr(np.linalg, "eigh", other_signs)
+    assert leak_estimates._gain_normal(centres) == pytest.approx(gain, rel=1e-9)
+
+
 def series(n_days, rng):
     """Days of one private class each, that differ in what their only sensor reads."""
     g = np.arange(n_days) % 2

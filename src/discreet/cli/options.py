@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
+from discreet.choices import KERNELS, LOSSES, MERGED_BINS, METHODS, ByColumn
 from discreet.errors import (
     DiscreetError,
     DiscreetWarning,
@@ -43,7 +43,7 @@ MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn 
 # The names that the options take. They live with the code they name, too far for a quick
 # `--help`; a test holds the two lists against each other.
 REPEATS = ("code", "period", "never")
-BINNINGS = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
+BINNINGS = ("merged", "quantile", "uniform", "categories", "codes")
 
 
 # What the command line calls otherwise than Python does.
@@ -265,7 +265,7 @@ def mapper_options(
         "kernel": kernel,
         "decide": _decision_rule(decide),
         "random_state": seed,
-        "binning": by_column("--binning", binning, "merged", name_among(BINNINGS)),
+        "binning": by_column("--binning", binning, "merged", name_among(BINNINGS, MERGED_BINS)),
         "n_bins": by_column("--bins", bins, 10, whole_number(2, MOST_BINS)),
     }
 
@@ -285,12 +285,12 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def name_among(names: Collection[str]) -> Callable[[str], str]:
-    """Return a reader of one of several names."""
+def name_among(names: Collection[str], remark: str = "") -> Callable[[str], str]:
+    """Return a reader of one of several names; ``remark``: what else to say of any other."""
 
     def read(text: str) -> str:
         if text not in names:
-            raise ValueError(f"one of {', '.join(names)}")
+            raise ValueError(f"one of {', '.join(names)}" + (f" ({remark})" if remark else ""))
         return text
 
     return read

@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from sklearn.tree import DecisionTreeClassifier
 
 from discreet.arrays import Floats, Ints
+from discreet.choices import MERGED_BINS
 from discreet.data.columns import (
     Column,
     Labels,
@@ -97,19 +97,6 @@ class Numbers:
             np.cumsum(counts) * n_bins, np.arange(1, n_bins) * counts.sum(), side="left"
         )
         return _midpoints(distinct, np.unique(below[below < len(distinct) - 1]))
-
-
-def supervised_edges(readings: Floats, public: NDArray[np.int64], n_bins: int) -> Floats:
-    """Return edges where a decision tree for the public label would split."""
-    finite = np.isfinite(readings)
-    distinct, ranks = np.unique(readings[finite], return_inverse=True)
-    if len(distinct) < 2 or n_bins < 2:
-        return np.empty(0)
-    # The tree works in 32-bit floats, which would merge or overflow readings; ranks are safe.
-    tree = DecisionTreeClassifier(max_leaf_nodes=int(n_bins), random_state=0)
-    tree.fit(ranks.reshape(-1, 1), public[finite])
-    splits = tree.tree_.threshold[tree.tree_.feature >= 0]
-    return _midpoints(distinct, np.unique(np.floor(splits).astype(np.int64)))
 
 
 def _midpoints(distinct: Floats, left: NDArray[np.int64]) -> Floats:
@@ -218,12 +205,12 @@ def _x_log_x(values: Floats) -> Floats:
 
 # --- One column -----------------------------------------------------------------------------
 
-STRATEGIES = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
+STRATEGIES = ("merged", "quantile", "uniform", "categories", "codes")
 DEFAULT_STRATEGY = "merged"
 DEFAULT_BINS = 10
 MAX_CATEGORIES = 1_000
 """Most categories that fitting accepts; more is nearly always an identifier."""
-_BINS = ("merged", "quantile", "uniform", "supervised")
+_BINS = ("merged", "quantile", "uniform")
 
 
 class ColumnScan:
@@ -275,9 +262,6 @@ class ColumnScan:
         return BinsEncoder(edges=tuple(self._edges()), missing=True)
 
     def _edges(self) -> Floats:
-        if self.strategy == "supervised":
-            labels = _public_codes(self._halves.facts, self.rows, self.sensor)
-            return supervised_edges(as_floats(self._column), labels, self.n_bins)
         plain = self._numbers.edges(self.strategy, self.n_bins)
         if self.strategy != "merged" or not self._halves.facts or self.n_bins > MOST_MERGED:
             return plain
@@ -333,27 +317,13 @@ class ColumnScan:
 
 def _check_choice(sensor: str, strategy: str, n_bins: int) -> None:
     if strategy not in STRATEGIES:
-        raise InputError(f"no binning {strategy!r} for {sensor!r}. {suggest(strategy, STRATEGIES)}")
+        hint = f"{suggest(strategy, STRATEGIES)} {MERGED_BINS}."
+        raise InputError(f"no binning {strategy!r} for {sensor!r}. {hint}")
     if type(plain(n_bins)) is not int or not 1 <= n_bins < MAX_CODES:
         raise InputError(
             f"n_bins must be a whole number from 1 to {MAX_CODES - 1}; for {sensor!r} it is "
             f"{shown(n_bins)}."
         )
-
-
-def _public_codes(facts: Sequence[Labels], rows: int, sensor: str) -> NDArray[np.int64]:
-    if not facts:
-        raise InputError(
-            f"binning 'supervised' for {sensor!r} needs the public label. "
-            "Pass `public`, or choose 'quantile'."
-        )
-    codes = facts[0].index
-    if len(codes) != rows:
-        raise InputError(
-            f"the public label has {len(codes)} rows and {sensor!r} has {rows}. "
-            "Pass labels and readings of the same rows."
-        )
-    return codes.astype(np.int64)
 
 
 def _codes(series: Column, sensor: str) -> Floats:
@@ -464,14 +434,14 @@ def fit_encoders(
 ) -> list[Encoder]:
     """Choose one encoder per column.
 
-    ``table``: the readings, one column per sensor. ``strategy``: ``"merged"``, ``"quantile"``,
-    ``"uniform"`` or ``"supervised"`` cut numbers into bins, ``"categories"`` takes every value for
-    a category and ``"codes"`` takes integers as they are. Text and booleans become categories.
-    Columns that a mapping leaves out get the default. ``n_bins``: most bins per column, the code
-    for missing aside. ``facts``: the public one, for ``"supervised"``, then the private ones, for
-    ``"merged"``, which is ``"quantile"`` without them. Returns in the order of the columns. Each
-    has a code for missing. Raises InputError: if there are no columns, two of one name, or one
-    that does not suit its strategy.
+    ``table``: the readings, one column per sensor. ``strategy``: ``"merged"``, ``"quantile"``
+    or ``"uniform"`` cut numbers into bins, ``"categories"`` takes every value for a category and
+    ``"codes"`` takes integers as they are. Text and booleans become categories. Columns that a
+    mapping leaves out get the default. ``n_bins``: most bins per column, the code for missing
+    aside. ``facts``: the public one, then the private ones, for ``"merged"``, which is
+    ``"quantile"`` without them. Returns in the order of the columns. Each has a code for missing.
+    Raises InputError: if there are no columns, two of one name, or one that does not suit its
+    strategy.
     """
     return [scan.encoder() for scan in _scan(table, strategy, n_bins, facts)]
 

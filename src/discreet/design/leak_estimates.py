@@ -711,7 +711,8 @@ def _gain_normal(centres: Floats) -> float:
         return float(ndtr(0.5 * np.linalg.norm(places[0] - places[1])) - 0.5)
     gram = places @ places.T
     value, vector = np.linalg.eigh(gram)
-    flat = vector * np.sqrt(np.maximum(value, 0.0))
+    # The symmetric root: others depend on the signs of eigenvectors, which libraries choose.
+    flat = vector * np.sqrt(np.maximum(value, 0.0)) @ vector.T
     drawn = np.random.default_rng(0).normal(size=(_DRAWN, n_classes))
     right = [
         np.mean(np.argmax((drawn + flat[k]) @ flat.T - 0.5 * np.diag(gram), axis=1) == k)

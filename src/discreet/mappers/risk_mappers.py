@@ -56,11 +56,10 @@ class NPOMapper(PrivacyMapper):
         goes on from its answer and never ends worse; for small tables.
     n_restarts : int, default=4
         Random starts of the fast solver.
-    binning : {"merged", "quantile", "uniform", "supervised", "codes", "categories"} or dict
+    binning : {"merged", "quantile", "uniform", "codes", "categories"} or dict
         How numeric columns become codes, for all or by column. "merged", the default, merges
         neighbours among four times as many quantiles that say the same of the facts, if that
-        tells more of rows left out, and else is "quantile"; "supervised" looks at the public
-        fact only.
+        tells more of rows left out, and else is "quantile".
     n_bins : int or dict, default=10
         Most bins of a numeric column.
     n_folds : int, default=5

@@ -1,5 +1,7 @@
 """Copies, chains and exclusive-ors are found; sensors that share only the cell are not."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from support.matrices import crossed
@@ -7,10 +9,9 @@ from support.matrices import crossed
 from discreet.data.columns import Labels
 from discreet.design.counts.counting import count_pairs
 from discreet.design.counts.estimate import (
-    _dependence_together,
-    dependence,
-    depends_beyond,
+    SensorDependence,
     find_blocks,
+    find_dependence,
     sensors_depend,
 )
 from discreet.design.training_rows import Sample
@@ -18,7 +19,7 @@ from discreet.design.training_rows import Sample
 
 def blocks_of(codes, cell, n_symbols=2):
     sizes = [int(column.max()) + 1 for column in codes.T]
-    strength = dependence(count_pairs(codes, sizes, cell, int(cell.max()) + 1), sizes)
+    strength = SensorDependence(count_pairs(codes, sizes, cell), sizes).strength
     return find_blocks(strength, [n_symbols] * len(sizes))
 
 
@@ -72,9 +73,8 @@ def test_dependence_that_no_block_holds_is_told():
     for codes, told in ((state[:, None] ^ noise, True), (np.tile(state, (2, 1)).T, False)):
         codes = codes.astype(np.int64)
         sizes = [2] * codes.shape[1]
-        pairs = count_pairs(codes, sizes, cell, 2)
-        strength = dependence(pairs, sizes)
-        assert depends_beyond(pairs, sizes, strength, find_blocks(strength, sizes)) is told
+        found = SensorDependence(count_pairs(codes, sizes, cell), sizes)
+        assert found.beyond(find_blocks(found.strength, sizes)) is told
 
 
 def shuffled(codes, cell, rng):
@@ -98,7 +98,9 @@ def test_the_moments_of_all_pairs_are_those_of_shuffled_codes(n_rows):
     apart = np.triu(np.ones((4, 4), dtype=bool), 1)
     apart[1, 3] = False
     drawn = [
-        _dependence_together(count_pairs(shuffled(codes, cell, rng), sizes, cell, 3), sizes, apart)
+        SensorDependence(count_pairs(shuffled(codes, cell, rng), sizes, cell), sizes).together(
+            apart
+        )
         for _ in range(500)
     ]
     excess, variance = np.array(drawn).T
@@ -113,8 +115,7 @@ def test_many_independent_sensors_do_not_depend_together(n_rows, n_sensors, n_co
     cell = rng.integers(4, size=n_rows)
     sizes = [n_codes] * n_sensors
     codes = np.minimum(cell[:, None] + rng.integers(n_codes, size=(n_rows, n_sensors)), n_codes - 1)
-    pairs = count_pairs(codes, sizes, cell, 4)
-    assert not depends_beyond(pairs, sizes, dependence(pairs, sizes))
+    assert not SensorDependence(count_pairs(codes, sizes, cell), sizes).beyond()
 
 
 def weakly_tied(n_rows, n_sensors, tie, rng):
@@ -134,6 +135,17 @@ def test_what_each_two_of_many_sensors_hardly_show_is_told_of_all_together():
     h, g, readings = weakly_tied(6000, 30, 0.35, rng)
     codes = np.digitize(readings, [-1.0, 0.0, 1.0])
     sample = Sample(codes, (4,) * 30, Labels("h", h, range(2)), (Labels("g", g, range(2)),))
-    pairs = count_pairs(codes, sample.sizes, 2 * h + g, 4)
-    assert not dependence(pairs, sample.sizes).any()
+    assert not find_dependence(sample).strength.any()
     assert sensors_depend(sample)
+
+
+def test_many_cells_take_no_more_memory_than_one():
+    """The counts of all twenty cells at once are 640 megabytes."""
+    rng = np.random.default_rng(0)
+    codes, g = rng.integers(10, size=(1000, 200)), rng.integers(10, size=1000)
+    facts = Labels("h", g % 2, range(2)), Labels("g", g, range(10))
+    tracemalloc.start()
+    sensors_depend(Sample(codes, (10,) * 200, facts[0], facts[1:], (10,) * 200))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400e6

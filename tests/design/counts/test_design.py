@@ -1,4 +1,4 @@
-"""What a design climbs is what its cost is told by; once time is over it climbs no more."""
+"""What a design climbs is what its cost is told by, and how many models it may draw."""
 
 from functools import partial
 
@@ -7,6 +7,7 @@ import pytest
 from support.count_worlds import draw_sample, random_model, random_tables
 
 from discreet.choices import LOSSES
+from discreet.data.columns import Labels
 from discreet.design.counts import ascent, design
 from discreet.design.counts.ascent import settle
 from discreet.design.counts.counting import count_codes, counted_rows
@@ -19,6 +20,7 @@ from discreet.design.counts.design import (
 )
 from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
+from discreet.design.training_rows import Sample
 
 SIZES, SYMBOLS = (3, 2, 4), (2, 3, 2)
 SETTINGS = Settings(SYMBOLS, CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
@@ -145,3 +147,18 @@ def test_in_haste_noise_is_found_with_fewer_looks_and_keeps_the_limit(monkeypatc
     looks.clear()
     assert settle(problem, loud, design._HALVINGS_IN_HASTE).advantage <= 0.05
     assert len(looks) <= 7
+
+
+@pytest.mark.parametrize(("n_public", "n_private", "drawn"), [(2, 3, 24), (2, 20, 24), (5, 50, 0)])
+def test_models_are_drawn_unless_attackers_compare_very_much(n_public, n_private, drawn):
+    """All at once, attackers on 50 private classes would compare eight gigabytes."""
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(n_public, size=2000), rng.integers(n_private, size=2000)
+    facts = Labels("h", h, range(n_public)), Labels("g", g, range(n_private))
+    sample = Sample(rng.integers(3, size=(2000, 2)), (3, 3), facts[0], facts[1:], (3, 3))
+    counted = counted_rows(
+        count_codes(sample.codes, sample.sizes, facts), sample, np.arange(2000), None
+    )
+    settings = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
+    design = CountDesign(settings, counted, None, rng)
+    assert len(design._draws(None, Target(0.9))) == drawn

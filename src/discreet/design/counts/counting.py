@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.arrays import Ints
+from discreet.arrays import Floats, Ints
 from discreet.data.columns import Labels
 from discreet.data.encoders import Encoder, LookedUp, look_up_table
 from discreet.data.split import (
@@ -164,23 +165,27 @@ def counted_rows(counts: Counts, sample: Sample, numbers: Ints, groups: Ints | N
     return CountedRows(counts, totals, n_rows, sample, numbers, groups)
 
 
-def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints, n_cells: int) -> Ints:
-    """Count the pairs of codes of all sensors in each cell: one square matrix for each.
+def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints) -> Iterator[Floats]:
+    """Count the pairs of codes of all sensors: yield one square matrix for each cell that occurs.
 
-    Rows and columns are the codes of all sensors, one sensor after the other.
+    Rows and columns are the codes of all sensors, one sensor after the other. Of many codes and
+    cells, the matrices of all cells at once would take gigabytes.
     """
     edges = np.cumsum([0, *sizes])
-    found = np.zeros((n_cells, edges[-1], edges[-1]), dtype=np.int64)
-    columns = np.ascontiguousarray(codes.T)
-    for t, size in enumerate(sizes):
-        own = slice(edges[t], edges[t + 1])
-        place = cell * size + columns[t]
-        begins = {each: place * each for each in set(sizes[t:])}
-        for u in range(t, len(sizes)):
-            flat = np.bincount(begins[sizes[u]] + columns[u], minlength=n_cells * size * sizes[u])
-            block, other = flat.reshape(n_cells, size, sizes[u]), slice(edges[u], edges[u + 1])
-            found[:, own, other] = block
-            found[:, other, own] = block.transpose(0, 2, 1)
+    order = np.argsort(cell, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
+        yield _count_pairs_alike(codes[rows], edges)
+
+
+def _count_pairs_alike(codes: Ints, edges: Ints) -> Floats:
+    """Count the pairs of codes of rows in one cell."""
+    found = np.empty((edges[-1], edges[-1]))
+    places = np.ascontiguousarray((codes + edges[:-1]).T)
+    for t, (begin, end) in enumerate(pairwise(edges)):
+        shape = end - begin, edges[-1] - begin  # of this sensor's codes by its and all later ones'
+        flat = (places[t] - begin) * shape[1] + (places[t:] - begin)
+        block = np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        found[begin:end, begin:], found[begin:, begin:end] = block, block.T
     return found
 
 

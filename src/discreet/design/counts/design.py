@@ -56,6 +56,9 @@ _HALVINGS_IN_HASTE = 5  # of the noise that tables need, where time is over
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
 _DRAWS, _MOST_DRAWN_FROM = 24, 20_000
+# Differences of classes, cell by cell, that attackers look at under all draws together. They grow
+# with the cube of the private classes, and with the square of the draws.
+_MOST_COMPARED = 2**24
 # Least entry of a table, and where an epsilon is asked for: with a zero, no audit could bound a
 # log-ratio.
 _FLOOR, _FLOOR_FOR_EPSILON = 0.0005, 0.002
@@ -145,6 +148,11 @@ def _hops(problem: Problem) -> bool:
     blocks = sum(block.given.size for block in problem.model.blocks)
     cheap = _is_small(problem) and blocks <= _FEW_CHANCES / 8
     return cheap and problem.limits.evidence is None
+
+
+def _compares_few(problem: Problem) -> bool:
+    """Tell whether attackers would compare little under as many draws of the model."""
+    return _DRAWS**2 * problem.attackers.apart.size <= _MOST_COMPARED
 
 
 def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
@@ -470,7 +478,7 @@ class CountDesign:
         problem = pose(self.settings, model, target, self.beyond, self.evidence)
         rows = int(self._counts(left_out).cells.sum())
         few = rows <= _MOST_DRAWN_FROM and not self.grouped
-        if target.epsilon is not None or not (few and _hops(problem)):
+        if target.epsilon is not None or not (few and _hops(problem) and _compares_few(problem)):
             return []
         if id(left_out) not in self.draws:
             rng = np.random.default_rng(0)

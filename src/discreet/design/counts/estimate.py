@@ -12,10 +12,9 @@ cell. How much of each is chosen by the likelihood of rows left out.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,35 +34,113 @@ _SURE = 8.0  # standard deviations above the mean: with few rows in a cell, 5 ar
 _LEAST_DEPENDENCE = 0.02  # of the statistic above its mean, for each row: less is no matter
 
 
-def dependence(pairs: Ints, sizes: Sequence[int]) -> Floats:
-    """Return how much each two sensors depend given the cell; 0 where that is not sure.
+class SensorDependence:
+    """How much each two sensors depend given the cell.
 
-    It is twice the information of each row that one sensor has about the other, less what
-    independent sensors would show. For counts of about one that is more than the degrees of
-    freedom, and for smaller ones less, so that mean and variance are those of Poisson counts.
+    ``pairs``: for each cell, counts of pairs of codes (``count_pairs``), gone over once.
     """
-    edges, owner = np.cumsum([0, *sizes]), np.repeat(np.arange(len(sizes)), sizes)
-    # Each pair of codes of two sensors once: of a pair of sensors, the first one's in rows.
-    rows, columns = np.nonzero(owner[:, None] < owner)
-    pair = owner[rows] * len(sizes) + owner[columns]
-    excess, variance = np.zeros((2, len(sizes) ** 2))
-    n_rows = 0.0
-    for table in pairs.astype(np.float64):
-        single = np.diag(table)
-        total = float(single[: edges[1]].sum())
+
+    def __init__(self, pairs: Iterable[Floats], sizes: Sequence[int]) -> None:
+        self.n_rows = 0.0
+        self._single, self._together = _Deviance(sizes), _Pearson(sizes)
+        for table in pairs:
+            total = float(np.trace(table[: sizes[0], : sizes[0]]))
+            self.n_rows += total
+            self._single.add(table, total)
+            self._together.add(table, total)
+
+    @cached_property
+    def strength(self) -> Floats:
+        """How much each two depend, sensors by sensors; 0 where that is not sure."""
+        return self._single.strength()
+
+    def beyond(self, blocks: Sequence[tuple[int, ...]] = ()) -> bool:
+        """Tell whether sensors surely depend that are in no block together: two, or all of them.
+
+        What each two of many show may be too little to be sure of, or to matter, and adds up: a
+        weak state that all follow tells as much as all pairs together.
+        """
+        apart = np.triu(np.ones(self.strength.shape, dtype=bool), 1)
+        for block in blocks:
+            apart[np.ix_(block, block)] = False
+        excess, variance = self.together(apart)
+        together = excess > max(_SURE * np.sqrt(variance), _LEAST_DEPENDENCE * self.n_rows)
+        return bool(together) or bool(self.strength[apart].any())
+
+    def together(self, apart: NDArray[np.bool_]) -> tuple[float, float]:
+        """Return by how much statistics of some pairs of sensors exceed their mean, in all.
+
+        And the variance of that, without dependence.
+        """
+        found = self._together
+        return float(found.excess[apart].sum()), float(found.variance[apart].sum())
+
+
+class _Deviance:
+    """Twice the information that one sensor has about another, less that of independent ones.
+
+    For counts of about one that is more than the degrees of freedom, and for smaller ones less, so
+    that mean and variance are those of Poisson counts.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        owner, self.n_sensors = np.repeat(np.arange(len(sizes)), sizes), len(sizes)
+        # Each pair of codes of two sensors once: of a pair of sensors, the first one's in rows.
+        self.rows, self.columns = np.nonzero(owner[:, None] < owner)
+        self.pair = owner[self.rows] * len(sizes) + owner[self.columns]
+        self.excess, self.variance = np.zeros((2, len(sizes) ** 2))
+        self.n_rows = 0.0
+
+    def add(self, table: Floats, total: float) -> None:
+        """Add the counts of so many rows of a cell."""
         if total < 2:
-            continue
-        n_rows += total
-        share, seen = single / total, table[rows, columns]
+            return
+        rows, columns = self.rows, self.columns
+        self.n_rows += total
+        share, seen = np.diag(table) / total, table[rows, columns]
         alone = total * share[rows] * share[columns]
         free = (1.0 - share)[rows] * (1.0 - share)[columns]  # sums to the freedom
         mean, spread = _poisson_deviance(alone)
         shown = 2.0 * xlogy(seen, seen / np.maximum(alone, 1e-300))
-        excess += np.bincount(pair, shown - free * mean, len(excess))
-        variance += np.bincount(pair, free * spread, len(excess))
-    sure = (excess > _SURE * np.sqrt(variance)) & (excess > _LEAST_DEPENDENCE * n_rows)
-    found = np.where(sure, excess / max(n_rows, 1.0), 0.0).reshape(len(sizes), -1)
-    return np.asarray(found + found.T)
+        self.excess += np.bincount(self.pair, shown - free * mean, len(self.excess))
+        self.variance += np.bincount(self.pair, free * spread, len(self.excess))
+
+    def strength(self) -> Floats:
+        """Return how much each two sensors depend for each row, 0 where that is not sure."""
+        sure = self.excess > _SURE * np.sqrt(self.variance)
+        sure &= self.excess > _LEAST_DEPENDENCE * self.n_rows
+        found = np.where(sure, self.excess / max(self.n_rows, 1.0), 0.0)
+        found = found.reshape(self.n_sensors, -1)
+        return np.asarray(found + found.T)
+
+
+class _Pearson:
+    """Pearson's statistic of each two sensors, less its mean, and its variance.
+
+    Both moments are those of codes shuffled within the cell, exact for any counts (Dawson 1954), as
+    they have to be where hundreds of pairs are added up. Of shuffled sensors the statistics of any
+    two pairs are uncorrelated.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.edges = np.cumsum([0, *sizes[:-1]])
+        self.excess, self.variance = np.zeros((2, len(sizes), len(sizes)))
+
+    def add(self, table: Floats, total: float) -> None:
+        """Add the counts of so many rows of a cell."""
+        if total < 4:  # rows, for a variance
+            return
+        edges, single = self.edges, np.diag(table)
+        inverse = np.divide(1.0, single, out=np.zeros_like(single), where=single > 0)
+        squares = total * inverse[:, None] * table**2 * inverse
+        by_pair = np.add.reduceat(np.add.reduceat(squares, edges, axis=0), edges, axis=1) - total
+        n_codes = np.add.reduceat(single > 0, edges).astype(np.float64)  # that occur
+        free = n_codes - 1.0
+        self.excess += by_pair - np.outer(free, free) * total / (total - 1.0)
+        uneven = (total * np.add.reduceat(inverse, edges) - n_codes**2) / (total - 2.0)
+        even = free * (total - n_codes) / (total - 1.0) - uneven
+        self.variance += np.outer(even, even) * 2.0 * total / (total - 3.0)
+        self.variance += np.outer(uneven, uneven) * total**2 / (total - 1.0)
 
 
 def _poisson_deviance(expected: Floats) -> tuple[Floats, Floats]:
@@ -101,59 +178,16 @@ def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, .
     return sorted({joint for joint in block.values() if len(joint) > 1})
 
 
-def depends_beyond(
-    pairs: Ints, sizes: Sequence[int], strength: Floats, blocks: Sequence[tuple[int, ...]] = ()
-) -> bool:
-    """Tell whether sensors surely depend that are in no block together: two, or all of them.
-
-    What each two of many show may be too little to be sure of, or to matter, and adds up: a weak
-    state that all follow tells as much as all pairs together.
-    """
-    apart = np.triu(np.ones(strength.shape, dtype=bool), 1)
-    for block in blocks:
-        apart[np.ix_(block, block)] = False
-    excess, variance = _dependence_together(pairs, sizes, apart)
-    n_rows = float(np.trace(pairs.sum(axis=0)[: sizes[0], : sizes[0]]))
-    together = excess > max(_SURE * np.sqrt(variance), _LEAST_DEPENDENCE * n_rows)
-    return bool(together) or bool(strength[apart].any())
-
-
 def sensors_depend(sample: Sample) -> bool:
     """Tell whether sensors surely depend given the classes."""
     some = sample.take(slice(None, None, -(-len(sample.codes) // PAIRED_ROWS)))
-    n_cells = math.prod(fact.n_classes for fact in some.facts)
-    pairs = count_pairs(some.codes, some.sizes, cell_index(some.facts), n_cells)
-    return depends_beyond(pairs, some.sizes, dependence(pairs, some.sizes))
+    return find_dependence(some).beyond()
 
 
-def _dependence_together(
-    pairs: Ints, sizes: Sequence[int], apart: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Return by how much Pearson's statistics of some pairs of sensors exceed their mean, in all.
-
-    And the variance of that. Both moments are those of codes shuffled within the cell, exact for
-    any counts (Dawson 1954), as they have to be where hundreds of pairs are added up. Of shuffled
-    sensors the statistics of any two pairs are uncorrelated.
-    """
-    edges, excess, variance = np.cumsum([0, *sizes[:-1]]), 0.0, 0.0
-    for table in pairs.astype(np.float64):
-        single = np.diag(table)
-        total = float(single[: sizes[0]].sum())
-        if total < 4:  # rows, for a variance
-            continue
-        inverse = np.divide(1.0, single, out=np.zeros_like(single), where=single > 0)
-        squares = total * inverse[:, None] * table**2 * inverse
-        by_pair = np.add.reduceat(np.add.reduceat(squares, edges, axis=0), edges, axis=1) - total
-        n_codes = np.add.reduceat(single > 0, edges).astype(np.float64)  # that occur
-        free = n_codes - 1.0
-        mean = np.outer(free, free) * total / (total - 1.0)
-        excess += float((by_pair - mean)[apart].sum())
-        uneven = (total * np.add.reduceat(inverse, edges) - n_codes**2) / (total - 2.0)
-        even = free * (total - n_codes) / (total - 1.0) - uneven
-        spread = np.outer(even, even) * 2.0 * total / (total - 3.0)
-        spread += np.outer(uneven, uneven) * total**2 / (total - 1.0)
-        variance += float(spread[apart].sum())
-    return excess, variance
+def find_dependence(sample: Sample) -> SensorDependence:
+    """Count the pairs of codes of a sample, and how much its sensors depend."""
+    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts))
+    return SensorDependence(pairs, sample.sizes)
 
 
 # --- Smoothing ------------------------------------------------------------------------------
@@ -377,10 +411,9 @@ def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> 
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
-    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), counts.n_cells)
-    strength = dependence(pairs, sample.sizes)
-    blocks = find_blocks(strength, n_symbols)
-    return Structure(smoothing, blocks, depends_beyond(pairs, sample.sizes, strength, blocks))
+    dependence = find_dependence(sample)
+    blocks = find_blocks(dependence.strength, n_symbols)
+    return Structure(smoothing, blocks, dependence.beyond(blocks))
 
 
 def estimate_counts(
