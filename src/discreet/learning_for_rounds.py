@@ -173,7 +173,7 @@ def _left_out(learned: Learned, added: float) -> float:
 def _evidence(learned: Learned) -> float:
     """Return the x of a round with one standard error; it is at least the squared distance."""
     expected = learned.mapper.expected_
-    return 1.0 if expected is None else max(expected.evidence, 4.0 * expected.advantage**2)
+    return 1.0 if expected is None else max(expected.evidence, 4.0 * expected.likely_advantage**2)
 
 
 def _rows_needed(learned: Learned, added: float, asked: float, most: int) -> int | None:

@@ -439,7 +439,7 @@ def test_states_are_found_so_that_outputs_are_as_likely_as_in_truth():
     symbols = np.stack(
         [np.where(state, rng.choice(n, 4000, p=given[1][t]), rng.choice(n, 4000, p=given[0][t]))
          for t, n in enumerate(n_symbols)], axis=1)  # fmt: skip
-    chances = leak_estimates._mix(symbols, np.zeros(4000, dtype=int), n_symbols)
+    chances = leak_estimates.learn_states(symbols, np.zeros(4000, dtype=int), n_symbols)
     outputs = np.stack(np.unravel_index(np.arange(216), n_symbols), axis=1)
     found = np.exp(chances(outputs)[:, 0])
     truth = [sum(weight * np.prod([own[t][z] for t, z in enumerate(output)])

@@ -398,8 +398,10 @@ def search_among_many(rng, groups=None, **more):
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_attackers_learn_where_dependence_is_hidden_and_only_there(rng, hidden, monkeypatch):
-    asked, mix = [], leak_estimates._mix
-    monkeypatch.setattr(leak_estimates, "_mix", lambda *given: asked.append(1) or mix(*given))
+    asked, mix = [], leak_estimates.learn_states
+    monkeypatch.setattr(
+        leak_estimates, "learn_states", lambda *given: asked.append(1) or mix(*given)
+    )
     search_among_many(rng, hidden=hidden).try_level(LEVELS[0])
     assert len(asked) == (2 if hidden else 0)  # one for each part left out
 

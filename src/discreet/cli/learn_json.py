@@ -116,6 +116,7 @@ def _alternative(expected: Expected, again: Sequence[str]) -> dict[str, Any]:
         "limit": expected.asked,
         "advantage": expected.advantage,
         "advantage_standard_error": expected.advantage_error,
+        "model_advantage": expected.model_advantage,
         "public_error": expected.public_error,
         "balanced_accuracy": expected.balanced_accuracy,
         "command": with_limit(again, expected.asked),

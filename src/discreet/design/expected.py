@@ -433,8 +433,9 @@ class Expected:
     more than two, all m at once (1 - 1/m at most). It is estimated, and ``advantage_error``, one
     standard error of it, in ``design/leak_estimates.py``; infinite where each part left out has a
     class in one group only, where a class has too few rows to learn from, and where time was up
-    before all attackers were asked. Of designs without a fold it is no less than what leaks under
-    the models they come from. ``raw_advantage``: the same, of boosted trees on the codes of
+    before all attackers were asked. ``model_advantage``: what leaks under the models that were
+    designed on, which is hardly ever more than is true. ``raw_advantage``: the same as
+    ``advantage``, of boosted trees on the codes of
     the readings themselves, and of mixtures of states where dependence is hidden, for the first of
     the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
@@ -483,6 +484,12 @@ class Expected:
     shortfall: Shortfall | None = None
     hurried: bool = False
     doubted: bool = False
+    model_advantage: float = 0.0
+
+    @property
+    def likely_advantage(self) -> float:
+        """What leaks, on rows left out or under the model, whichever is more."""
+        return max(self.advantage, self.model_advantage)
 
     @property
     def by_folds(self) -> bool:
@@ -537,6 +544,7 @@ class Expected:
         return {
             "advantage": self.advantage,
             "advantage_standard_error": error if np.isfinite(error) else None,
+            "model_advantage": self.model_advantage,
             "raw_advantage": self.raw_advantage,
             "epsilon": None if endless else self.epsilon,
             "public_error": self.public_error,

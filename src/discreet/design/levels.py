@@ -167,14 +167,6 @@ class Tried:
         """What leaks under the models that were designed on: hardly ever more than is true."""
         return max(designed.leak for designed in self.designs)
 
-    @property
-    def advantage(self) -> float:
-        """What leaks, on rows left out or under the models, whichever is more.
-
-        Folds that show less than their own models know are lucky in their rows.
-        """
-        return max(self.leaks.advantage, self.under_model)
-
     def most(self, to_spare: float) -> float:
         """Return what leaks at most, on rows left out or under the model, with standard errors.
 
@@ -588,7 +580,9 @@ class LevelSearch:
         low, high = joined.interval(None if groups is None else groups[order])
         raw, leaked = self._raw_answers, self._raw_advantage
         return Expected(
-            advantage=tried.leaks.advantage if self.left_out.for_good else tried.advantage,
+            advantage=tried.leaks.advantage,
+            # With noise added less leaks than that.
+            model_advantage=tried.under_model if tried.kept == 1.0 else 0.0,
             advantage_error=tried.leaks.error,
             raw_advantage=leaked,
             epsilon=tried.epsilon,
