@@ -100,7 +100,7 @@ class Dependence(Model):
     (or groups) were looked at; fewer than ``MIN_ROWS`` are not checked. ``classes_in_runs``:
     whether the private classes themselves do not come in random order: then their frequencies
     cannot be estimated from these rows. ``copies``: how many different rows occur ``lag`` times, if
-    those are too many.
+    those are too many. ``in_order_of``: the column of times that rows were sorted by to see it.
     """
 
     found: bool
@@ -112,6 +112,7 @@ class Dependence(Model):
     unit: Literal["rows", "groups"] = "rows"
     classes_in_runs: bool = False
     copies: int | None = Field(default=None, ge=1)
+    in_order_of: str | None = None
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
@@ -135,18 +136,26 @@ class Dependence(Model):
             return f"no order was found among the {self.rows} {self.unit} that were looked at"
         if self.kind == "copies":
             return (
-                f"rows occur again and again: {self.copies} different rows occur {self.lag} times, "
+                f"{self.cause}: {self.copies} different rows occur {self.lag} times, "
                 "which independent rows cannot do so often"
             )
-        place = {
-            "next": f"{self.unit} that follow one another resemble each other",
-            "apart": f"{self.unit} that are {self.lag} apart resemble each other",
-            "within": f"{self.unit} that are at most {self.lag} apart resemble each other",
-        }[self.kind]
         return (
-            f"{place}: correlation {_rounded(self.strength)} given the private class, where "
+            f"{self.cause}: correlation {_rounded(self.strength)} given the private class, where "
             f"shuffled {self.unit} reach {_rounded(self.chance)}"
         )
+
+    @property
+    def cause(self) -> str:
+        """What was found, without figures; nothing if nothing was."""
+        if self.kind is None or self.kind == "copies":
+            return "rows occur again and again" if self.kind else ""
+        sorted_by = "" if self.in_order_of is None else f"in the order of {self.in_order_of!r}, "
+        alike = {
+            "next": "follow one another",
+            "apart": f"are {self.lag} apart",
+            "within": f"are at most {self.lag} apart",
+        }[self.kind]
+        return f"{sorted_by}{self.unit} that {alike} resemble each other"
 
 
 def _rounded(correlation: float) -> str:

@@ -39,7 +39,7 @@ from discreet.data.groups import as_noun, group_values
 from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.data.split import Split, held_out_groups
 from discreet.data.tables import Table
-from discreet.data.time_order import clock_parts, find_clock, has_times, in_time, parts_in_order
+from discreet.data.time_order import clock_parts, find_clocks, has_times, in_time, parts_in_order
 from discreet.errors import InputError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
@@ -203,17 +203,22 @@ def check_both_orders(
     private: Sequence[str],
     table: Table | None = None,
 ) -> Dependence:
-    """Look at the rows as they come and, if a column tells the time, in the order of that.
+    """Look at the rows as they come and, if columns tell times, in the order of each of them.
 
     ``rows``: those of a ``table`` whose order is looked at; all there are if there is none.
     """
     used = [*sensors, public, *private]
     found = _order_of(None, rows, sensors, public, private)
-    clock = None if found.found else find_clock(rows, used)
-    if clock is None:
-        return found
-    ordered = in_time(clock, rows, table, [*used, *set(clock_parts(rows, sensors).values())])
-    return worse_of(found, _order_of(None, ordered, sensors, public, private))
+    clocks = dict.fromkeys(sum(clock_parts(rows, sensors).values(), []))
+    for clock in find_clocks(rows, used):
+        if found.found:
+            break
+        ordered = in_time(clock, rows, table, list(dict.fromkeys([*used, *clocks])))
+        here = _order_of(None, ordered, sensors, public, private)
+        if here.found:
+            here = here.model_copy(update={"in_order_of": clock.column})
+        found = worse_of(found, here)
+    return found
 
 
 def check_groups(
@@ -282,7 +287,7 @@ def doubt_rows(
     """Return what speaks against rows without groups being independent, if anything does."""
     if dependence.found:
         advice = _advise(dependence, table, sensors, public, private, None)
-        return Doubt(_say_order(dependence, advice), dependence.words.split(":")[0], advice)
+        return Doubt(_say_order(dependence, advice), dependence.cause, advice)
     shared = _shared_fact(table, sensors, public, private)
     if shared is None:
         return None

@@ -90,12 +90,13 @@ def _encoding(file: Path) -> str:
 
 
 def _unmarked(block: bytes) -> str | None:
-    """Return which UTF-16 text without a mark is: every other byte of most characters is zero."""
+    """Return which UTF-16 text without a mark is: of most characters one byte is zero."""
     for name, zeros, others in (
         ("utf-16-le", block[1::2], block[::2]),
         ("utf-16-be", block[::2], block[1::2]),
     ):
-        if zeros.count(0) > len(zeros) / 2 and not others.count(0):
+        # The other byte is zero in few characters, such as an A with a bar.
+        if zeros.count(0) > len(zeros) / 2 and others.count(0) < len(others) / 4:
             return name
     return None
 

@@ -12,15 +12,16 @@ they show nothing of rows that depend on one another.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.arrays import Ints
+from discreet.arrays import Floats, Ints
 from discreet.data.columns import (
     Column,
     as_floats,
@@ -34,6 +35,7 @@ from discreet.data.dependence import MOST_ROWS, STRETCHES, stretches
 from discreet.data.groups import (
     PARTS,
     Hours,
+    epoch_seconds,
     group_values,
     part_of_hours,
     read_hours,
@@ -45,7 +47,9 @@ from discreet.errors import InputError
 Moments = NDArray[Any]  # numbers, texts in bytes or dates
 
 _PREVIEW = 50  # rows that tell a column without times from one with them
-_CLOCK = 0.95  # share of different values among the whole numbers of a clock
+_CLOCK = 0.95  # share of different values among times in whole numbers
+_COUNTER = 7.0  # pairs of equal numbers that a counter would have if it were drawn at random
+_FIRST_YEAR = 1900
 
 
 @dataclass(frozen=True)
@@ -60,19 +64,15 @@ class Clock:
     moments: Moments
 
 
-def find_clock(rows: pd.DataFrame, used: Collection[str]) -> Clock | None:
-    """Return a column of times that is not used, if these rows are in another order.
-
-    Whole numbers of which hardly two are equal are those of a clock or of a counter.
-    """
+def find_clocks(rows: pd.DataFrame, used: Collection[str]) -> Iterator[Clock]:
+    """Yield columns of times, or counters, that are not used and that rows are not in order of."""
     for name in map(str, rows.columns):
         read = None if name in used else _reader(rows[name])
         if read is None:
             continue
         clock = Clock(name, read, read(rows[name]))
         if np.any(np.diff(_order(clock.moments)) < 0):
-            return clock
-    return None
+            yield clock
 
 
 def in_time(clock: Clock, rows: pd.DataFrame, table: Table | None, used: list[str]) -> pd.DataFrame:
@@ -143,10 +143,21 @@ def _reader(column: Column) -> Callable[[Column], Moments] | None:
     if is_missing(column).any() or is_nested(column):
         return None
     if is_numeric(column):
-        values = _numbers(column)
-        whole = not np.any(values % 1)
-        return _numbers if whole and len(np.unique(values)) >= _CLOCK * len(values) else None
+        return _numbers if _counts_on(_numbers(column)) else None
     return _written if has_times(column) else _date_reader(column)
+
+
+def _counts_on(values: Floats) -> bool:
+    """Tell whether whole numbers are times, or those of a counter: a salary is neither.
+
+    A counter has no number twice, where as many drawn from its range would have.
+    """
+    if not len(values) or np.any(values % 1):
+        return False
+    different, span = len(np.unique(values)), float(np.ptp(values)) + 1.0
+    if not np.isnan(epoch_seconds(pd.Series(values))).any():
+        return different >= _CLOCK * len(values)
+    return different == len(values) and different**2 / (2.0 * span) >= _COUNTER
 
 
 def _numbers(column: Column) -> Moments:
@@ -163,52 +174,66 @@ def _written(column: Column) -> Moments:
 
 def _date_reader(column: Column) -> Callable[[Column], Moments] | None:
     """Return what reads dates as people write them, the day before the month; None if none are."""
-
-    def read(part: Column) -> Moments:
-        dates = pd.to_datetime(
-            part.astype(str), format=form, errors="coerce", dayfirst=True, utc=True
-        )
-        return dates.dt.tz_localize(None).to_numpy()
-
+    first = str(column.iloc[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of dates with the month before the day
+        guessed = pd.tseries.api.guess_datetime_format(first, dayfirst=True)
         # Of one form for all rows, so that it does not matter in which batch a row is.
-        form = pd.tseries.api.guess_datetime_format(str(column.iloc[0]), dayfirst=True) or "mixed"
-        known = all(not np.isnat(read(part)).any() for part in (column.iloc[:_PREVIEW], column))
-    return read if known else None
+        for form in dict.fromkeys([guessed or "mixed", "mixed"]):  # "May 2" may have any of two
+            read = partial(_read_dates, form)
+            if _name_years(column.iloc[:_PREVIEW], read) and not np.isnat(read(column)).any():
+                return read
+    return None
+
+
+def _read_dates(form: str, column: Column) -> Moments:
+    dates = pd.to_datetime(
+        column.astype(str), format=form, errors="coerce", dayfirst=True, utc=True
+    )
+    return np.asarray(dates.dt.tz_localize(None).to_numpy())
+
+
+def _name_years(column: Column, read: Callable[[Column], Moments]) -> bool:
+    """Tell whether texts are dates with a year; "3rd", "1-2" and "8:05" are read as dates, too."""
+    dates = pd.DatetimeIndex(read(column))
+    return all(
+        date.year >= _FIRST_YEAR and f"{date.year % 100:02}" in text
+        for date, text in zip(dates, column.astype(str), strict=True)
+    )
 
 
 # --- Readings that are parts of a clock ------------------------------------------------------
 
 
-def clock_parts(rows: pd.DataFrame, sensors: Sequence[str]) -> dict[str, str]:
-    """Return the sensors that are the hour or the weekday of a column of times, and that column.
+def clock_parts(rows: pd.DataFrame, sensors: Sequence[str]) -> dict[str, list[str]]:
+    """Return the sensors that are the hour or the weekday of columns of times, and these columns.
 
     They are found by their values, so that a column that was worked out before counts, too.
     """
     clocks = [name for name in map(str, rows.columns) if name not in sensors]
     likely = _equal_parts(rows.iloc[:_PREVIEW], sensors, clocks)  # nearly always none
-    return _equal_parts(rows, list(likely), list(dict.fromkeys(likely.values())))
+    return _equal_parts(rows, list(likely), list(dict.fromkeys(sum(likely.values(), []))))
 
 
 def _equal_parts(
     rows: pd.DataFrame, sensors: Sequence[str], clocks: Sequence[str]
-) -> dict[str, str]:
+) -> dict[str, list[str]]:
     small = [name for name in sensors if _may_be_part(rows[name])]
     hours = {name: _hours(rows[name]) for name in clocks if small}
-    return {
-        name: clock
-        for clock, each in hours.items()
+    known = {clock: each for clock, each in hours.items() if each is not None}
+    found = {
+        name: [clock for clock, each in known.items() if _is_part(rows[name], each)]
         for name in small
-        if each is not None and _is_part(rows[name], each)
     }
+    return {name: own for name, own in found.items() if own}
 
 
 def parts_in_order(rows: pd.DataFrame, sensors: Sequence[str]) -> list[str]:
     """Return the sensors that are parts of a clock whose order, or its reverse, rows come in."""
     found = clock_parts(rows, sensors)
-    in_order = {clock for clock in found.values() if _is_in_order(_hours(rows[clock]))}
-    return [name for name, clock in found.items() if clock in in_order]
+    every = dict.fromkeys(sum(found.values(), []))
+    in_order = {clock for clock in every if _is_in_order(_hours(rows[clock]))}
+    return [name for name, clocks in found.items() if in_order.intersection(clocks)]
 
 
 def _may_be_part(column: Column) -> bool:
