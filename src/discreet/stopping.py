@@ -51,6 +51,28 @@ def give_back() -> None:
         signal.signal(number, handler)
 
 
+@contextmanager
+def as_interrupts() -> Iterator[None]:
+    """Let what ends this process raise KeyboardInterrupt, so that what it made is cleared away.
+
+    With the number of the signal, like those of Ctrl-C. Services take signals themselves.
+    """
+    taken = [number for number in _before if number != signal.SIGINT]
+    give_back()
+    before = {number: signal.signal(number, _interrupt) for number in taken}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is _interrupt:
+                signal.signal(number, handler)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _die_if_forked(number)
+    raise KeyboardInterrupt(None, number)
+
+
 def ignore() -> bool:
     """Let signals change nothing while a result is written; tell whether they were ours."""
     if _owner != [os.getpid()]:
@@ -115,11 +137,14 @@ def _end_undisturbed() -> None:
     ignore()
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def _die_if_forked(number: int) -> None:
     if _owner != [os.getpid()]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-        return
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    _die_if_forked(number)
     # Not by an exception, which an import would turn into another; nothing is open yet.
     say(f"discreet: {UNDONE}")
     os._exit(_SIGNALLED + number)

@@ -199,9 +199,9 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if number == HANGUP:
+            let_go_of_terminal()
             if ended or report.stop_asked:
                 return  # a terminal that is closed sends it, and its shell sends it again
-            let_go_of_terminal()
         if report.stop_asked:
             ended.append(("stopped at once. No mapping was written.", number))
             raise KeyboardInterrupt(*ended[0])

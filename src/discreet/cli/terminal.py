@@ -14,14 +14,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from discreet.cli.options import in_option_terms
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 from discreet.layout import HANG, wrapped
-from discreet.stopping import UNDONE, give_back
+from discreet.stopping import UNDONE, as_interrupts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,13 +166,12 @@ def interruptible(words: str = UNDONE, *, early: bool = False) -> Iterator[None]
 
     ``early``: signals still end the process at once, until something in it takes them.
     """
-    if not early:
-        give_back()
     try:
-        yield
+        with nullcontext() if early else as_interrupts():
+            yield
     except KeyboardInterrupt as stop:
         said, *number = stop.args or (words,)
-        error = StoppedError(said)
+        error = StoppedError(said or words)
         error.signal = number[0] if number else signal.SIGINT
         raise error from None
 
