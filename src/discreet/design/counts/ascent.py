@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -135,7 +136,11 @@ class Problem:
         self.attackers = Attackers([*self.guarded, *(rows for _, rows in self.within)])
         self.limited = np.concatenate([np.empty(0, int), *self.attackers.of[: len(self.guarded)]])
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
-        self.evidence = Evidence(self.units)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What a round adds to many; only limits on that look at it."""
+        return Evidence(self.units)
 
     def _told(self, known: NDArray[np.bool_]) -> Iterator[Floats]:
         """Yield p(cell|class) of each private fact that differs within some cells."""

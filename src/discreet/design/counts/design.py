@@ -289,6 +289,7 @@ class _Search:
             ended = self._climb(starts, steps, 0.5 * (self.done + until))
             starts = self._furthest(ended, left)
             if self.tell.stopped:
+                self.keep(starts[:1])
                 break
         return starts[:kept]
 
@@ -474,11 +475,12 @@ class CountDesign:
 
         Draws take rows for independent; limits on many rounds allow for sampling errors already.
         """
+        many = int(self._counts(left_out).cells.sum()) > _MOST_DRAWN_FROM
+        if many or self.grouped or target.epsilon is not None:
+            return []
         model = self._model(left_out, np.random.default_rng(0))
         problem = pose(self.settings, model, target, self.beyond, self.evidence)
-        rows = int(self._counts(left_out).cells.sum())
-        few = rows <= _MOST_DRAWN_FROM and not self.grouped
-        if target.epsilon is not None or not (few and _hops(problem) and _compares_few(problem)):
+        if not (_hops(problem) and _compares_few(problem)):
             return []
         if id(left_out) not in self.draws:
             rng = np.random.default_rng(0)

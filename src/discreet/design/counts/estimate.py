@@ -12,7 +12,7 @@ cell. How much of each is chosen by the likelihood of rows left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -30,6 +30,7 @@ from discreet.design.training_rows import Sample
 MAX_BLOCK_OUTPUTS = 32
 PAIRED_ROWS = 20_000
 """Most rows that pairs are counted in: dependence that matters shows in these."""
+_PAIRED_SENSORS = 256  # that are paired with one another
 _SURE = 8.0  # standard deviations above the mean: with few rows in a cell, 5 are met by chance
 _LEAST_DEPENDENCE = 0.02  # of the statistic above its mean, for each row: less is no matter
 
@@ -181,13 +182,20 @@ def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, .
 def sensors_depend(sample: Sample) -> bool:
     """Tell whether sensors surely depend given the classes."""
     some = sample.take(slice(None, None, -(-len(sample.codes) // PAIRED_ROWS)))
-    return find_dependence(some).beyond()
+    return any(dependence.beyond() for _, dependence in find_dependence(some))
 
 
-def find_dependence(sample: Sample) -> SensorDependence:
-    """Count the pairs of codes of a sample, and how much its sensors depend."""
-    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts))
-    return SensorDependence(pairs, sample.sizes)
+def find_dependence(sample: Sample) -> Iterator[tuple[int, SensorDependence]]:
+    """Count the pairs of codes of a sample: yield how much sensors depend, and the first of them.
+
+    What all pairs take grows with the square of the sensors: of more than 256, each is looked at
+    beside those that stand near it in the table.
+    """
+    cell = cell_index(sample.facts)
+    for first in range(0, len(sample.sizes), _PAIRED_SENSORS):
+        own = slice(first, first + _PAIRED_SENSORS)
+        sizes = sample.sizes[own]
+        yield first, SensorDependence(count_pairs(sample.codes[:, own], sizes, cell), sizes)
 
 
 # --- Smoothing ------------------------------------------------------------------------------
@@ -411,9 +419,12 @@ def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> 
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
-    dependence = find_dependence(sample)
-    blocks = find_blocks(dependence.strength, n_symbols)
-    return Structure(smoothing, blocks, dependence.beyond(blocks))
+    blocks, left_over = [], False
+    for first, dependence in find_dependence(sample):
+        own = find_blocks(dependence.strength, n_symbols[first:][: len(dependence.strength)])
+        blocks += [tuple(first + t for t in block) for block in own]
+        left_over = left_over or dependence.beyond(own)
+    return Structure(smoothing, blocks, left_over)
 
 
 def estimate_counts(
