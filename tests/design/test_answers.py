@@ -232,3 +232,15 @@ def test_a_rule_that_is_learned_from_fewer_rows_draws_fewer_symbols(rng, monkeyp
     )
     finish_fusion(how, [np.array([[0.8, 0.2], [0.3, 0.7]])] * 11, None, known, rng, most)
     assert len(rows) == 2 and max(rows) <= 1.3 * drawn
+
+
+def test_a_public_class_that_is_not_among_the_rows_tried_tells_nothing_beyond_the_answer():
+    """One row of a third class, which is not among the 300 of 20,000."""
+    rng = np.random.default_rng(0)
+    public, private = rng.integers(2, size=20_000), rng.integers(2, size=20_000)
+    public[0] = 2
+    codes = np.stack([private ^ (rng.random(20_000) < 0.3), public], axis=1).astype(np.int64)
+    facts = Labels("h", public, range(3)), (Labels("g", private, range(2)),)
+    sample = Sample(codes, (2, 3), *facts)
+    found = raw_advantage(sample, sample, beyond=True, most=300)
+    assert found == pytest.approx(0.2, abs=0.06)

@@ -150,6 +150,24 @@ def test_where_no_level_is_likely_noise_is_added_until_one_is_or_nothing_is_said
     np.testing.assert_allclose(joint / joint.sum(axis=1)[:, None], told(0.5 * kept), atol=0.02)
 
 
+class Hurried(Estimated):
+    """Time is over once the first level has been looked at."""
+
+    def _leaks(self, tables, k, over):
+        if self.tried:
+            assert over()
+        return super()._leaks(tables, k, over)
+
+
+@pytest.mark.parametrize("few_groups", [False, True])
+def test_noise_that_was_not_looked_at_is_not_said_to_be_too_little(rng, few_groups):
+    searched = search(600, rng, Speaking(), kind=Hurried)
+    searched.few_groups = searched.groups = np.arange(600) % 10 if few_groups else None
+    searched.overtime = lambda: True
+    found = searched.find(LEVELS[-1:], Request(0.06))
+    assert found.expected.silent and found.expected.noise_cut and not found.expected.met
+
+
 def in_groups(rng, n_groups=10):
     """A search among rows of few groups, in which the first sensor tells more or less of both."""
     sample, groups = rows(600, rng), np.arange(600) % n_groups

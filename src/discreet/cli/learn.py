@@ -583,16 +583,19 @@ def _kept_line(expected: Expected) -> str:
     )
 
 
-def _noise_line(by_default: bool = False) -> tuple[str, str]:
+def _noise_line(expected: Expected, by_default: bool = False) -> tuple[str, str]:
     met = "not met: the default" if by_default else "NOT met: what was asked for"
-    return f"{met} leaves nothing to say; the symbols are noise", "31"
+    why = (
+        "was kept by nothing before time was up" if expected.noise_cut else "leaves nothing to say"
+    )
+    return f"{met} {why}; the symbols are noise", "31"
 
 
 def _private_rounds_line(
     mapper: PrivacyMapper, figure: RoundsFigure, doubt: Doubt | None
 ) -> tuple[str, str]:
     if mapper.expected_ is not None and mapper.expected_.silent:
-        return _noise_line()
+        return _noise_line(mapper.expected_)
     told = "knows the public fact and " if figure.beyond_answer else ""
     line = (
         f"an attacker who {told}sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
@@ -618,7 +621,7 @@ def _private_line(mapper: PrivacyMapper, doubt: Doubt | None) -> tuple[str, str]
             return f"private enough: epsilon {epsilon:g} holds by construction, for any fact", "32"
         return "private or not: no limit was asked for, and the audit measures it", "33"
     if expected.silent:
-        return _noise_line(is_default(mapper))
+        return _noise_line(expected, is_default(mapper))
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     tried = ", tried on designs without a fold," if expected.by_folds else ""
@@ -672,10 +675,13 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     if expected.doubted and expected.shortfall is None:
         unmet = f"{'the default is ' * by_default}NOT SHOWN to be met, as rows may depend"
     if expected.silent:
+        noise = "even with 80 % of its symbols replaced by random ones"
+        if expected.noise_cut:
+            noise = "and time was up before symbols replaced by random ones were tried"
         return (
             "the symbols are pure noise: no design that was tried is likely to stay within "
-            f"{plain_points(expected.asked or 0.0)}, even with 80 % of its symbols replaced by "
-            f"random ones (raw readings: {_raw_gain(expected)}); {unmet}"
+            f"{plain_points(expected.asked or 0.0)}, {noise} (raw readings: "
+            f"{_raw_gain(expected)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"
     if expected.shortfall is not None:

@@ -289,10 +289,9 @@ def raw_advantage(
             rows = np.flatnonzero((unseen.public.index[tried] == h) | (h is None))
             shares = np.bincount(fact.index[inside], minlength=fact.n_classes)
             even = np.log(np.maximum(shares, _LEAST_ROWS) / max(len(inside), 1))
-            found = max(
-                found,
-                *(_score_advantage(each[rows] - even, held.index[tried[rows]]) for each in learned),
-            )
+            for scores in learned:
+                seen = scores[rows] - even
+                found = max(found, _score_advantage(seen, held.index[tried[rows]]))
     return found
 
 
@@ -328,6 +327,8 @@ def _score_advantage(scores: Floats, index: Ints) -> float:
     """Return by how much the class with the largest score beats guessing: all, and each two."""
     there = np.unique(index)
     found = 0.0
+    if not len(there):  # a public class without a row here
+        return found
     for classes in [there, *(np.array(pair) for pair in combinations(there, 2))]:
         rows = np.isin(index, classes)
         right = classes[np.argmax(scores[rows][:, classes], axis=1)] == index[rows]
@@ -455,7 +456,8 @@ class Expected:
     rows were seen to depend on one another, or may, and no groups were named. ``fit`` in Python
     does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
-    noise added the estimate kept what was asked for (``LevelSearch``).
+    noise added the estimate kept what was asked for (``LevelSearch``). ``noise_cut``: whether time
+    was up before noise could be tried.
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.
     ``shortfall``: what was lacking where ``met`` is false. ``hurried``: whether the figures of raw
     readings were learned from fewer rows than usual, as time was up.
@@ -479,6 +481,7 @@ class Expected:
     met: bool | None
     asked: float | None = None
     silent: bool = False
+    noise_cut: bool = False
     evidence: float = 0.0
     kept: float = 1.0
     shortfall: Shortfall | None = None
@@ -564,6 +567,7 @@ class Expected:
 # --- What a fit warns of --------------------------------------------------------------------
 
 _LEVEL = 6  # of ``fit``, above these
+_WITH_NOISE = "with noise added or without"
 
 
 def warn_useless(
@@ -585,8 +589,9 @@ def warn_useless(
             what, advice = "a design without a fold", f"{_sentence(NOT_MEASURED)} {advice}"
     why = ""
     if expected is not None and expected.silent:
-        why = "Not met: no level of strictness kept what was asked on held-out rows, with noise "
-        why += "added or without, so that the symbols are pure noise. "
+        why = "Not met: no level of strictness kept what was asked on held-out rows, "
+        why += "and time was up before noise was tried" if expected.noise_cut else _WITH_NOISE
+        why += ", so that the symbols are pure noise. "
     elif taught.constant:
         always = fact.classes[int(np.argmax(taught.shares))]
         why = f"The fusion rule names {always!r} whatever the symbols are. "

@@ -115,7 +115,7 @@ def leave_out(
     ``listed``: whether outputs are few enough to be listed. ``for_good``: whether rows may be left
     out for good, where they are many. ``hidden``: whether dependence is; fewer are then many.
     """
-    for_good = for_good and _has_many(sample, groups, MANY_HIDDEN_ROWS if hidden else MANY_ROWS)
+    for_good = for_good and has_many(sample, groups, MANY_HIDDEN_ROWS if hidden else MANY_ROWS)
     if for_good:
         n_folds = max(LEFT_OUT, -(-len(sample.codes) // MOST_LEFT_OUT))
     elif groups is not None:
@@ -138,7 +138,8 @@ def _fewest_groups(sample: Sample, groups: Ints) -> int:
     )
 
 
-def _has_many(sample: Sample, groups: Ints | None, least: int) -> bool:
+def has_many(sample: Sample, groups: Ints | None, least: int = MANY_HIDDEN_ROWS) -> bool:
+    """Tell whether rows are so many, and groups enough, that some may be left out for good."""
     many = len(sample.codes) >= least
     return many and (groups is None or len(np.unique(groups)) >= MANY_GROUPS)
 
@@ -281,6 +282,7 @@ class LevelSearch:
         self.hurried = False
         self.overtime = _Overtime(self._is_over)
         self.ended = False  # before all levels were tried that were to be, as time was over
+        self.noise_cut = False  # whether time was over before levels with noise were looked at
 
     def take(self, target: Target) -> Found:
         """Return the design for one level, without a search."""
@@ -424,12 +426,15 @@ class LevelSearch:
             _mixed(designed, noisy.kept).tables, self.sample, groups,
             beyond=self.beyond, hidden=self.hidden, over=over,
         )  # fmt: skip
+        self.noise_cut |= over.struck
         cut = noisy.cut or over.struck
         return replace(noisy, leaks=_in_other_groups(own, noisy.leaks), cut=cut)
 
     def _with_noise(self, tried: Tried, kept: float) -> Tried:
         designs = [_mixed(each, kept) for each in tried.designs]
-        return self._look_at(tried.target, designs, kept)
+        noisy = self._look_at(tried.target, designs, kept)
+        self.noise_cut |= noisy.cut
+        return noisy
 
     def _found(
         self,
@@ -460,7 +465,8 @@ class LevelSearch:
         expected = self._expect(Tried(target, designs, leaks, None), met=False, asked=asked)
         designed = self._with_fusion(designs[0], self.sample, self.rng)
         designed = replace(designed, stopped=self._stopped)
-        return Found(target, replace(expected, silent=True, kept=0.0), designed)
+        expected = replace(expected, silent=True, kept=0.0, noise_cut=self.noise_cut)
+        return Found(target, expected, designed)
 
     def try_level(self, target: Target) -> Tried:
         """Design without each part in turn, and look at what is left out."""

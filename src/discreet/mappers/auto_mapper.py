@@ -18,7 +18,7 @@ from discreet.design.counts.design import CountDesign, Planned
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
-from discreet.design.levels import Found, LevelSearch, Parts, leave_out
+from discreet.design.levels import Found, LevelSearch, Parts, has_many, leave_out
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper, looks_at_all
 from discreet.mapping.parts import Design
@@ -187,7 +187,7 @@ class Mapper(PrivacyMapper):
         sample = coded.sample
         parts, design = self._leave_out(settings, coded, rng)
         hidden = design.structure.left_over and not looks_at_all(settings, sample)
-        if hidden and not parts.for_good:
+        if hidden and not parts.for_good and self.rounds == 1 and has_many(sample, coded.groups):
             parts, design = self._leave_out(settings, coded, rng, hidden=True)
         self.structure_ = design.structure
         search = LevelSearch(
@@ -222,7 +222,7 @@ class Mapper(PrivacyMapper):
         super()._keep(found, search)
         self.alternatives_ = []
         expected, asked = found.expected, self._asked_advantage
-        poor = expected is not None and not expected.of_use
+        poor = expected is not None and not expected.doubted and not expected.of_use
         if poor and self.privacy_ratio is None and self.rounds == 1:
             limits = [limit for limit in _LOOSER if asked is None or limit > asked]
             if asked is not None and self.epsilon is not None:
