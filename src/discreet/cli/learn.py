@@ -625,6 +625,7 @@ def _private_line(mapper: PrivacyMapper, doubt: Doubt | None) -> tuple[str, str]
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     tried = ", tried on designs without a fold," if expected.by_folds else ""
+    tried = ", under the model of the rows learned from," if expected.more_by_model else tried
     line = (
         f"an attacker{told}{tried} beats guessing {secrets} by about "
         f"{points(expected.likely_advantage)} "
@@ -695,17 +696,21 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     return (
         f"expected of one report (of {expected.of}: an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * beyond}"
-        f"{with_error(expected.advantage, expected.advantage_error)} "
-        f"({'; '.join([*_by_model(expected), f'raw readings: {_raw_gain(expected)}'])}{asked})"
+        f"{_shown_advantage(expected)} (raw readings: {_raw_gain(expected)}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )
 
 
-def _by_model(expected: Expected) -> list[str]:
-    """Say what leaks under the model, if rows left out show less."""
-    more = expected.model_advantage > expected.advantage
-    return [f"under the model: {gain(expected.model_advantage)}"] if more else []
+def _shown_advantage(expected: Expected) -> str:
+    """Say what leaks, on rows left out or under the model: first whichever is more."""
+    shown = with_error(expected.advantage, expected.advantage_error)
+    if not expected.more_by_model:
+        return shown
+    return (
+        f"{points(expected.model_advantage)} under the model, of which attackers that were tried "
+        f"show {shown}"
+    )
 
 
 def _raw_gain(expected: Expected) -> str:
@@ -729,10 +734,9 @@ def _alternative_line(expected: Expected, epsilon: float | None, again: Sequence
     """Say what more leak would buy, and how to ask for it; ``epsilon``: asked for instead."""
     limit = expected.asked or 0.0
     instead = "" if epsilon is None else f" instead of epsilon {epsilon:g}"
-    shown = with_error(expected.advantage, expected.advantage_error)
     return (
-        f"a limit of {plain_points(limit)}{instead} would leave something of use (rows left out "
-        f"show {'; '.join([shown, *_by_model(expected)])}), error about "
+        f"a limit of {plain_points(limit)}{instead} would leave something of use (attacker's "
+        f"advantage {_shown_advantage(expected)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
         f"{with_limit(again, limit)}"

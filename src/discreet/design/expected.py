@@ -424,8 +424,8 @@ class Shortfall:
 class Expected:
     """What rows left out showed: of the mapping written, or of designs without a fold.
 
-    From 8000 rows on (with groups, and 100 of them; from 1500 where dependence is hidden) it is of
-    the very mapping, and ``folds`` is 1. Of fewer rows it is of designs without a fold, each tried
+    From 8000 rows on (from 1500 in 100 groups or, of the default method, where dependence is
+    hidden) it is of the very mapping, and ``folds`` is 1. Of fewer rows it is of designs without a fold, each tried
     on that fold. The mapping written is designed on all rows: it may be better or worse, in answers
     and in leak, and the interval is none of it. The audit measures it. ``of`` says which.
 
@@ -493,6 +493,11 @@ class Expected:
     def likely_advantage(self) -> float:
         """What leaks, on rows left out or under the model, whichever is more."""
         return max(self.advantage, self.model_advantage)
+
+    @property
+    def more_by_model(self) -> bool:
+        """Whether more leaks under the model than rows left out show to attackers."""
+        return self.model_advantage > self.advantage
 
     @property
     def by_folds(self) -> bool:

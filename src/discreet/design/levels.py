@@ -46,11 +46,11 @@ from discreet.progress import Progress, Report
 
 MANY_ROWS = 8_000
 """From so many on, some rows are left out for good."""
-MANY_HIDDEN_ROWS = 1_500
-"""From so many on where dependence is hidden: no design knows what it tells there, and two of them
-may leak quite different amounts, so that the very tables have to be tried."""
+MANY_DEPENDENT_ROWS = 1_500
+"""From so many on where dependence is hidden, or rows come in groups: no design knows what it tells
+there, and two of them may leak quite different amounts, so that the very tables have to be tried."""
 MANY_GROUPS = 100
-"""From so many groups on, likewise."""
+"""Of rows in groups, from so many groups on only."""
 LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
@@ -115,7 +115,7 @@ def leave_out(
     ``listed``: whether outputs are few enough to be listed. ``for_good``: whether rows may be left
     out for good, where they are many. ``hidden``: whether dependence is; fewer are then many.
     """
-    for_good = for_good and has_many(sample, groups, MANY_HIDDEN_ROWS if hidden else MANY_ROWS)
+    for_good = for_good and has_many(sample, groups, hidden=hidden)
     if for_good:
         n_folds = max(LEFT_OUT, -(-len(sample.codes) // MOST_LEFT_OUT))
     elif groups is not None:
@@ -138,10 +138,12 @@ def _fewest_groups(sample: Sample, groups: Ints) -> int:
     )
 
 
-def has_many(sample: Sample, groups: Ints | None, least: int = MANY_HIDDEN_ROWS) -> bool:
+def has_many(sample: Sample, groups: Ints | None, *, hidden: bool) -> bool:
     """Tell whether rows are so many, and groups enough, that some may be left out for good."""
-    many = len(sample.codes) >= least
-    return many and (groups is None or len(np.unique(groups)) >= MANY_GROUPS)
+    if groups is not None and len(np.unique(groups)) < MANY_GROUPS:
+        return False
+    depends = hidden or groups is not None
+    return len(sample.codes) >= (MANY_DEPENDENT_ROWS if depends else MANY_ROWS)
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,14 @@ class Tried:
         within = request.max_advantage is None or bool(shown and most <= request.max_advantage)
         limit = request.epsilon
         return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
+
+
+def _telling(designs: Sequence[Designed]) -> list[int]:
+    """Return which designs tell of the mapping: those that no stop cut short.
+
+    Without any it is the first, from whose tables the mapping goes on.
+    """
+    return [k for k, designed in enumerate(designs) if not designed.stopped] or [0]
 
 
 @dataclass(frozen=True)
@@ -478,7 +488,7 @@ class LevelSearch:
         return self.tried[target]
 
     def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
-        parts, over = range(len(self.parts)), _Clock(self.overtime)
+        parts, over = _telling(designs), _Clock(self.overtime)
         leaks = average([self._leaks(designs[k].tables, k, over) for k in parts])
         epsilon = None
         if target.epsilon is not None and self.settings.lists_outputs:
@@ -574,15 +584,16 @@ class LevelSearch:
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
         """Return what rows left out show of the designs at one level."""
         sample, groups, folds = self.sample, self.groups, self.left_out.folds
-        answers = []
-        for k, (known, unseen) in enumerate(self.parts):
+        answers, parts = [], _telling(tried.designs)
+        for k in parts:
+            known, unseen = self.parts[k]
             rng = np.random.default_rng([int(self.seeds[k]), 1])
             designed = self._with_fusion(tried.designs[k], known, rng)
             tried.designs[k] = designed
             assert designed.fusion is not None
             answers.append(answer_unseen(designed.fusion, designed.tables, unseen, rng))
         joined = join(answers)
-        order = np.concatenate([held for _, held in folds])
+        order = np.concatenate([folds[k][1] for k in parts])
         low, high = joined.interval(None if groups is None else groups[order])
         raw, leaked = self._raw_answers, self._raw_advantage
         return Expected(

@@ -43,9 +43,9 @@ class Mapper(PrivacyMapper):
     sensors that counts of pairs show to depend. Few outputs are listed, of many some are drawn:
     the cost grows with the sensors, and rows are counted once.
 
-    From 8000 rows on (with groups, and 100 of them), or 1500 where sensors surely depend in ways
-    that no block holds, some are left out for good, and ``expected_`` is what they show of the very
-    mapping. Of fewer rows each fold is left out in turn: ``expected_`` and its interval are of
+    From 8000 rows on some are left out for good, and ``expected_`` is what they show of the very
+    mapping: from 1500 where rows come in groups, 100 of them or more, or sensors surely depend in
+    ways that no block holds. Of fewer rows each fold is left out in turn: ``expected_`` and its interval are of
     designs without a fold, on rows left out. The mapping, designed on all rows, may be better or
     worse; ``audit`` measures it.
 
@@ -187,7 +187,8 @@ class Mapper(PrivacyMapper):
         sample = coded.sample
         parts, design = self._leave_out(settings, coded, rng)
         hidden = design.structure.left_over and not looks_at_all(settings, sample)
-        if hidden and not parts.for_good and self.rounds == 1 and has_many(sample, coded.groups):
+        many = self.rounds == 1 and has_many(sample, coded.groups, hidden=True)
+        if hidden and many and not parts.for_good:
             parts, design = self._leave_out(settings, coded, rng, hidden=True)
         self.structure_ = design.structure
         search = LevelSearch(

@@ -93,7 +93,7 @@ class NPOMapper(PrivacyMapper):
         What held-out folds showed: the attacker's ``advantage`` and whether what was asked for
         is ``met``; ``public_error`` and ``balanced_accuracy`` of the decisions, beside those of
         guessing (``guessing_error``) and of raw codes (``raw_error``). An estimate, no
-        certificate. From 8000 rows on (with groups, and 100 of them) rows that no design has
+        certificate. From 8000 rows on (1500 in 100 groups or more) rows that no design has
         seen try the very mapping; else it is from the folds of the search if a level was searched
         for, or from two designs on half of the rows each. None if the rows cannot be split with
         every class on both sides.
