@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -306,6 +307,20 @@ def test_a_cap_that_cannot_be_kept_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "CELL_BYTES", 1 << 20)
     assert is_streamed(task(paths), least)
     refused("Allow that, or name fewer sensors", open_table, task(paths), least - 1)
+
+
+@pytest.mark.parametrize("cell_bytes", [24, 1 << 20])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_what_is_said_to_be_enough_memory_is(tmp_path, monkeypatch, form, cell_bytes):
+    monkeypatch.setattr(opening, "CELL_BYTES", cell_bytes)
+    paths = write(tmp_path, house(600))
+    if form == "csv":
+        paths = [tmp_path / "t.csv"]
+        house(600).to_csv(paths[0], index=False)
+    with pytest.raises(InputError) as found:
+        open_table(task(paths), 1000)
+    enough = int(re.search(r"and (\d+) MiB are enough", str(found.value))[1])
+    assert is_streamed(task(paths), enough << 20) == (form == "parquet" and cell_bytes > 24)
 
 
 def test_a_stored_index_is_read(tmp_path):

@@ -457,9 +457,25 @@ def test_a_level_that_was_looked_at_to_the_end_is_kept_though_others_were_not_tr
     assert found.target == LEVELS[2] and found.expected.met and found.designed.stopped
 
 
-def test_a_search_that_ends_with_its_last_level_is_not_stopped_by_time(rng):
-    found = search(6000, rng, Speaking(), report=lambda progress: True)
-    assert not found.find(LEVELS[:1], Request(0.25)).designed.stopped
+def test_once_time_is_over_the_first_design_that_was_tried_is_written(rng):
+    """None is made on all rows any more, and what is told is what rows left out showed of it."""
+    design = Speaking()
+    searched = search(6000, rng, design, report=lambda progress: True)
+    found = searched.find(LEVELS[:1], Request(0.25))
+    assert found.expected.met and found.designed.stopped
+    assert design.left_out[-1] is not None and len(design.left_out) == 3
+    (tried,) = searched.tried.values()
+    assert found.designed.tables is tried.designs[0].tables
+
+
+def test_figures_are_of_the_first_design_alone_where_a_stop_cut_others_short(rng):
+    searched = search(600, rng, Speaking(stop_after=1))
+    found = searched.find(LEVELS[:1], Request(0.25))
+    (tried,) = searched.tried.values()
+    assert not tried.designs[0].stopped and tried.designs[1].stopped
+    alone = searched._leaks(tried.designs[0].tables, 0, lambda: False)
+    np.testing.assert_array_equal(tried.leaks.distance, alone.distance)
+    assert found.expected.advantage == alone.advantage
 
 
 def test_once_time_is_over_no_other_limit_is_looked_at(rng):

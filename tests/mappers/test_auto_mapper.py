@@ -153,7 +153,8 @@ def test_public_and_private_facts_may_have_more_classes():
     h, g = rng.integers(3, size=900), rng.integers(3, size=900)
     X = pd.DataFrame({f"s{k}": 2 * ((h + k) % 3) + rng.integers(0, 3, 900) for k in range(4)})
     private = pd.DataFrame({"g": g, "k": (g + h) % 2})
-    fitted = Mapper(3, privacy_ratio=0.9, random_state=0).fit(X, h, private=private)
+    mapper = Mapper(3, privacy_ratio=0.9, random_state=0, time_budget=None)
+    fitted = mapper.fit(X, h, private=private)
     assert fitted.expected_.balanced_accuracy > 0.45
     assert fitted.mapping_.tables[0].shape[1] == 3
 
@@ -360,3 +361,16 @@ def test_what_hundreds_of_pairs_tell_together_is_not_called_met():
     leak = tied_leak(fitted.mapping_, 0.45, rng)
     assert leak < 0.08
     assert leak <= 0.05 or not fitted.expected_.met
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("verbose", "loud", "verbose must be True or False, got 'loud'"),
+        ("random_state", "x", "random_state must be None, a whole number or a .*, got 'x'"),
+    ],
+)
+def test_parameters_of_another_kind_are_named(name, value, said):
+    X = pd.DataFrame({"a": [0, 1] * 20})
+    with pytest.raises(InputError, match=said):
+        Mapper(**{name: value}).fit(X, [0, 1] * 20, private=[0, 0, 1, 1] * 10)

@@ -61,7 +61,10 @@ def open_table(
     needed = memory_needed(files) if all(file.is_file() for file in files) else 0
     allowed = DEFAULT_MEMORY if in_memory is None else in_memory
     if memory is not None:
-        _check_floor(files, memory, LIBRARY_BYTES)
+        if memory < LIBRARY_BYTES:
+            whole = LIBRARY_BYTES + max(needed, 1 << 20)
+            streamed = memory_streamed(open_stream(files)) if can_stream(files) else whole
+            raise _too_little(files, memory, min(whole, streamed))
         allowed = memory - LIBRARY_BYTES
     if needed <= allowed:
         return Frame(read_tables(files))
@@ -76,19 +79,17 @@ def open_table(
         )
     else:
         return Frame(read_tables(files))
-    if memory is not None:
-        _check_floor(files, memory, memory_streamed(stream))
+    if memory is not None and memory < (least := memory_streamed(stream)):
+        raise _too_little(files, memory, least)
     return stream
 
 
-def _check_floor(files: Sequence[Path], memory: int, least: int) -> None:
-    if memory < least:
-        raise InputError(
-            f"--memory allows {max(memory >> 20, 1)} MiB; the libraries alone take about "
-            f"{LIBRARY_BYTES >> 20}, and learning from {files[0]}"
-            f"{' and the other files' if len(files) > 1 else ''}, however slowly, at least "
-            f"{-(-least >> 20)} MiB. Allow that, or name fewer sensors."
-        )
+def _too_little(files: Sequence[Path], memory: int, enough: int) -> InputError:
+    return InputError(
+        f"--memory allows {max(memory >> 20, 1)} MiB; the libraries alone take about "
+        f"{LIBRARY_BYTES >> 20}, and {-(-enough >> 20)} MiB are enough to learn from {files[0]}"
+        f"{' and the other files' if len(files) > 1 else ''}. Allow that, or name fewer sensors."
+    )
 
 
 def memory_needed(files: Sequence[Path]) -> int:

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,7 @@ def check_both_orders(
     """
     used = [*sensors, public, *private]
     found = _order_of(None, rows, sensors, public, private)
-    clocks = dict.fromkeys(sum(clock_parts(rows, sensors).values(), []))
+    clocks = dict.fromkeys(chain(*clock_parts(rows, sensors).values()))
     for clock in find_clocks(rows, used):
         if found.found:
             break
@@ -451,7 +452,10 @@ def _odd_words(who: str, counts: Mapping[object, int]) -> Iterator[str]:
 def _odd_numbers(name: str, numbers: Floats) -> Iterator[str]:
     endless = np.isinf(numbers)
     if endless.any():
-        yield f"sensor {name!r} is infinite in {int(endless.sum())} rows. Fix them, or empty them."
+        yield (
+            f"sensor {name!r} is infinite in {int(endless.sum())} of {len(numbers)} rows. Fix "
+            "them, or empty them."
+        )
     usual = numbers[np.isfinite(numbers)]
     for value in _STAND_INS:
         rest = usual[usual != value]
@@ -460,8 +464,9 @@ def _odd_numbers(name: str, numbers: Floats) -> Iterator[str]:
         low, high = float(rest.min()), float(rest.max())
         if max(low - value, value - high) > _FAR * max(high - low, 1.0):
             yield (
-                f"sensor {name!r} reads {value:g} in {len(usual) - len(rest)} rows and otherwise "
-                f"{low:g} to {high:g}: if that stands for a missing reading, empty those cells."
+                f"sensor {name!r} reads {value:g} in {len(usual) - len(rest)} of {len(numbers)} "
+                f"rows and otherwise {low:g} to {high:g}: if that stands for a missing reading, "
+                "empty those cells."
             )
 
 

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -212,7 +213,7 @@ def clock_parts(rows: pd.DataFrame, sensors: Sequence[str]) -> dict[str, list[st
     """
     clocks = [name for name in map(str, rows.columns) if name not in sensors]
     likely = _equal_parts(rows.iloc[:_PREVIEW], sensors, clocks)  # nearly always none
-    return _equal_parts(rows, list(likely), list(dict.fromkeys(sum(likely.values(), []))))
+    return _equal_parts(rows, list(likely), list(dict.fromkeys(chain(*likely.values()))))
 
 
 def _equal_parts(
@@ -231,7 +232,7 @@ def _equal_parts(
 def parts_in_order(rows: pd.DataFrame, sensors: Sequence[str]) -> list[str]:
     """Return the sensors that are parts of a clock whose order, or its reverse, rows come in."""
     found = clock_parts(rows, sensors)
-    every = dict.fromkeys(sum(found.values(), []))
+    every = dict.fromkeys(chain(*found.values()))
     in_order = {clock for clock in every if _is_in_order(_hours(rows[clock]))}
     return [name for name, clocks in found.items() if in_order.intersection(clocks)]
 

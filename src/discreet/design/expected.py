@@ -342,10 +342,7 @@ def _score_advantage(scores: Floats, index: Ints) -> float:
 
 _WRITTEN = "the mapping written, on rows left out"
 _WITHOUT_FOLDS = "designs without a fold, on rows left out"
-NOT_MEASURED = (
-    "the mapping written, designed on all rows, may be better or worse than this; the audit "
-    "measures it"
-)
+NOT_MEASURED = "the mapping written may be better or worse than this; the audit measures it"
 """What to add where figures are of designs without a fold."""
 
 
@@ -425,9 +422,10 @@ class Expected:
     """What rows left out showed: of the mapping written, or of designs without a fold.
 
     From 8000 rows on (from 1500 in 100 groups or, of the default method, where dependence is
-    hidden) it is of the very mapping, and ``folds`` is 1. Of fewer rows it is of designs without a fold, each tried
-    on that fold. The mapping written is designed on all rows: it may be better or worse, in answers
-    and in leak, and the interval is none of it. The audit measures it. ``of`` says which.
+    hidden) it is of the very mapping, and ``folds`` is 1. Of fewer rows it is of designs without a
+    fold, each tried on that fold. The mapping written is designed on all rows: it may be better or
+    worse, in answers and in leak, and the interval is none of it. The audit measures it. ``of``
+    says which.
 
     ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
     and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of

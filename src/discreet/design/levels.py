@@ -47,8 +47,8 @@ from discreet.progress import Progress, Report
 MANY_ROWS = 8_000
 """From so many on, some rows are left out for good."""
 MANY_DEPENDENT_ROWS = 1_500
-"""From so many on where dependence is hidden, or rows come in groups: no design knows what it tells
-there, and two of them may leak quite different amounts, so that the very tables have to be tried."""
+"""From so many on where dependence is hidden, or rows come in groups: no design knows what it
+tells there, and two may leak quite different amounts, so that the very tables have to be tried."""
 MANY_GROUPS = 100
 """Of rows in groups, from so many groups on only."""
 LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
@@ -187,12 +187,9 @@ class Tried:
         return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
 
 
-def _telling(designs: Sequence[Designed]) -> list[int]:
-    """Return which designs tell of the mapping: those that no stop cut short.
-
-    Without any it is the first, from whose tables the mapping goes on.
-    """
-    return [k for k, designed in enumerate(designs) if not designed.stopped] or [0]
+def _telling(designs: Sequence[Designed]) -> range:
+    """Return which designs tell of the mapping: all, or the first if a stop cut any short."""
+    return range(1 if any(designed.stopped for designed in designs) else len(designs))
 
 
 @dataclass(frozen=True)
@@ -453,13 +450,20 @@ class LevelSearch:
         asked: float | None = None,
         written: Designed | None = None,
     ) -> Found:
-        """Return a level with its tables, designed on all rows unless they are given."""
+        """Return a level with its tables, designed on all rows unless they are given.
+
+        Once time is over they are those of the first design, which rows left out have tried.
+        """
         expected = self._expect(tried, met, asked)
-        designed = tried.designs[0]
-        if not self.left_out.for_good:
-            begin = self.tried[tried.target].designs[0].tables
-            designed = written or self._design_all(tried.target, [begin], tried.kept)
-        stopped = designed.stopped or self._stopped
+        designed, over = written or tried.designs[0], False
+        if not self.left_out.for_good and written is None:
+            over = self._is_over()
+            if over and len(_telling(tried.designs)) == 1:
+                expected = replace(expected, folds=1)  # of the very mapping
+            if not over:
+                begin = self.tried[tried.target].designs[0].tables
+                designed = self._design_all(tried.target, [begin], tried.kept)
+        stopped = over or designed.stopped or self._stopped
         return Found(tried.target, expected, replace(designed, stopped=stopped))
 
     def _design_all(

@@ -45,9 +45,9 @@ class Mapper(PrivacyMapper):
 
     From 8000 rows on some are left out for good, and ``expected_`` is what they show of the very
     mapping: from 1500 where rows come in groups, 100 of them or more, or sensors surely depend in
-    ways that no block holds. Of fewer rows each fold is left out in turn: ``expected_`` and its interval are of
-    designs without a fold, on rows left out. The mapping, designed on all rows, may be better or
-    worse; ``audit`` measures it.
+    ways that no block holds. Of fewer rows each fold is left out in turn: ``expected_`` and its
+    interval are of designs without a fold, on rows left out. The mapping, designed on all rows, may
+    be better or worse; ``audit`` measures it.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Mapper(PrivacyMapper):
         look at it and to finish it takes up to a few seconds more.
     n_jobs : int, optional
         Folds that are designed on at the same time, in threads; None for one. The mapping is the
-        same.
+        same, unless time is up first.
     verbose : bool, default=False
         Print how it goes.
 
@@ -175,6 +175,8 @@ class Mapper(PrivacyMapper):
         if self.rounds > 1 and self.max_advantage is None:
             raise InputError(f"rounds={self.rounds:g} needs max_advantage, what they may tell.")
         check_number("time_budget", self.time_budget, 0.0, np.inf, "greater than 0")
+        if not isinstance(self.verbose, bool | np.bool_):
+            raise InputError(f"verbose must be True or False, got {self.verbose!r}.")
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, 1)
 

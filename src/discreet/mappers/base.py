@@ -424,6 +424,13 @@ class PrivacyMapper(UsesMapping):
         check_choice("pairs", self.pairs, ("all", "reference"))
         check_kernel(self.kernel)
         check_decide(self.decide)
+        try:
+            check_random_state(self.random_state)
+        except ValueError:
+            raise InputError(
+                "random_state must be None, a whole number or a numpy.random.RandomState, got "
+                f"{self.random_state!r}."
+            ) from None
         self._check_solver()
         if not isinstance(self.relaxed, bool | np.bool_):
             raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
