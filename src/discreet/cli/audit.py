@@ -233,24 +233,24 @@ def audit_files(task: AuditTask) -> Audit:
             if kept is not None:
                 check_out(task.html, kept, "--html")
     mapping, memory = Mapping.load(task.mapping), task.memory or DEFAULT_MEMORY
-    data = audit_data_from_table(
-        mapping,
-        open_rows(task.tables, memory),
-        public=task.public,
-        private=task.private,
-        group=task.group,
-        assume_independent=task.assume_independent,
-        time_column=task.time_column,
-        sample=Sample(seed=task.options.seed, memory=memory),
-    )
-    source = mapping.design.source
-    if data.held_out and source is not None:
-        entry = AuditEntry.of(mapping, source, task.options.seed)
-        before = say_before(entry)
-        noted = note_audit(entry)
-        data = replace(data, audited_before=before or ("" if noted else NOT_NOTED))
-    console = plain_console()
-    with closing(ProgressReport(console, quiet=task.quiet)) as report:
+    with closing(ProgressReport(plain_console(), quiet=task.quiet)) as report:
+        report.show("read", 0.0)
+        data = audit_data_from_table(
+            mapping,
+            open_rows(task.tables, memory),
+            public=task.public,
+            private=task.private,
+            group=task.group,
+            assume_independent=task.assume_independent,
+            time_column=task.time_column,
+            sample=Sample(seed=task.options.seed, memory=memory),
+        )
+        source = mapping.design.source
+        if data.held_out and source is not None:
+            entry = AuditEntry.of(mapping, source, task.options.seed)
+            before = say_before(entry)
+            noted = note_audit(entry)
+            data = replace(data, audited_before=before or ("" if noted else NOT_NOTED))
         found = audit_checked_data(data, task.options, report=report)
     if task.html is not None:
         _write_report(task, found)

@@ -91,6 +91,7 @@ def check(
         )
         guess = public is None or not private
         with closing(ProgressReport(plain_console(), quiet=as_json)) as report:
+            report.show("read", 0.0)
             found = check_table(task, max_advantage, guess=guess, report=report)
     if as_json:
         print_json(asdict(found))

@@ -408,6 +408,7 @@ def run_learn(
     report = LearnReport(console, quiet=quiet)
     warned: list[str] = []
     with told_warnings(console, warned):
+        report.shown.show("read", 0.0)
         with stop_on_interrupt(report, last=finish is not None), connected(dask) as client:
             folder = work_dir or out.resolve().parent
             table = open_table(task, memory, folder)
