@@ -3,6 +3,7 @@ import pytest
 from support.matrices import sparing
 
 from discreet.data.columns import Labels
+from discreet.design.leak_estimates import average, estimate_leaks
 from discreet.design.training_rows import Sample, _deal_rows, _label_cells, split_folds
 from discreet.errors import InputError
 
@@ -78,3 +79,36 @@ def test_rows_are_dealt_in_turn_to_each_cell_in_a_random_order():
     order = np.lexsort((np.random.default_rng(2).permutation(300), cells))
     dealt = _deal_rows(cells, 4, np.random.default_rng(2))
     np.testing.assert_array_equal(dealt[order], np.arange(300) % 4)
+
+
+def test_folds_show_what_is_true_of_the_world_and_not_of_these_rows():
+    """One sensor tells the public fact, which tells nothing of the private one in the world.
+
+    It does in each sample. Folds in which every combination of classes is spread evenly have the
+    sample's shares, and what they show would be less than nothing on average.
+    """
+    rng, found = np.random.default_rng(0), {"random": [], "even": []}
+    for _ in range(400):
+        h, g = rng.integers(2, size=(2, 200))
+        facts = Labels("h", h, range(2)), Labels("g", g, range(2))
+        sample = Sample(h[:, None].astype(np.int64), (2,), facts[0], facts[1:])
+        dealt = _deal_rows(_label_cells(facts), 4, rng)
+        even = [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(4)]
+        for name, folds in (("random", split_folds(sample, 4, None, rng)), ("even", even)):
+            parts = [
+                estimate_leaks([np.eye(2)], sample.take(known), sample.take(unseen))
+                for known, unseen in folds
+            ]
+            found[name].append(float(average(parts).distance[0]))
+    means = {name: np.mean(each) for name, each in found.items()}
+    errors = {name: np.std(each) / 20.0 for name, each in found.items()}
+    assert abs(means["random"]) < 4.0 * errors["random"]
+    assert means["even"] < -8.0 * errors["even"]
+
+
+def test_rare_classes_are_spread_evenly_where_chance_would_not_do(rng):
+    """Five rows of a class and five folds: each has one."""
+    g = np.zeros(300, dtype=np.int64)
+    g[:5] = 1
+    folds = split_folds(with_private(make_sample(rng, n=300), g), 5, None, rng)
+    assert len(folds) == 5 and all(g[held].sum() == 1 for _, held in folds)

@@ -8,7 +8,7 @@ public or private, normalised or not, has the same form and differs in weights o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -124,7 +124,7 @@ def _head(
 
 Fold = tuple[Ints, Ints]
 
-_GROUP_ATTEMPTS = 20
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,15 @@ def split_folds(
 ) -> list[Fold]:
     """Return (rest, fold) for folds that each hold every class.
 
-    Rows, or whole groups, are dealt so that each combination of labels is spread evenly.
-    If a class would be absent from some side, fewer folds are tried.
+    Rows, or whole groups, are dealt at random. Were each combination of labels spread evenly, the
+    rows left out would have the shares of the others, by luck as far from the truth: tables that
+    cancel what one fact tells of another by these shares would seem to leak less than they do. So
+    that is done only if classes are too rare for chance to bring each of them to every fold. If a
+    class would be absent from some side all the same, fewer folds are tried.
     """
     facts = sample.facts
-    cells = _label_cells(facts)
     for count in range(n_folds, 1, -1):
-        for dealt in _deals(cells, groups, count, rng):
+        for dealt in _deals(facts, groups, count, rng):
             splits = [
                 (np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(count)
             ]
@@ -186,12 +188,23 @@ def split_folds(
     raise _too_few(facts, groups)
 
 
-def _deals(cells: Ints, groups: Ints | None, count: int, rng: np.random.Generator) -> list[Ints]:
+def _deals(
+    facts: Sequence[Labels], groups: Ints | None, count: int, rng: np.random.Generator
+) -> Iterator[Ints]:
+    """Yield the fold of every row: at random, then with combinations of labels spread evenly."""
+    units, index = np.unique(groups, return_inverse=True) if groups is not None else (None, None)
+    n_units = len(facts[0].index) if units is None else len(units)
+    if n_units < count:
+        return
+    for _ in range(_ATTEMPTS):
+        dealt = rng.permutation(n_units) % count
+        yield dealt if index is None else dealt[index]
+    cells = _label_cells(facts)
     if groups is None:
-        return [_deal_rows(cells, count, rng)]
-    if len(np.unique(groups)) < count:
-        return []
-    return [_deal_groups(cells, groups, count, rng) for _ in range(_GROUP_ATTEMPTS)]
+        yield _deal_rows(cells, count, rng)
+        return
+    for _ in range(_ATTEMPTS):
+        yield _deal_groups(cells, groups, count, rng)
 
 
 def _deal_rows(cells: Ints, count: int, rng: np.random.Generator) -> Ints:
