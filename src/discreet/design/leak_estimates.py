@@ -5,10 +5,15 @@ and the more the outputs. But a squared distance between classes, of what rows a
 send, exceeds the true one by a sum of variances, which the same rows tell. Less that, the distance
 is without bias, may be negative, and averages over folds.
 
-The advantage is not. It is the distance's root times a slope. Of outputs that are listed, that is
-the gain in hindsight over the distance in hindsight, which errs by a few percent where outputs are
-many and tell unequally. Of symbols it is that of a normal law, as of many that tell a little each:
-of a single telling symbol the law tells four fifths if it is sent half of the time, and too much
+Rows of a fact are of many kinds, by what else is true of them, and how often each kind occurs is
+known from all rows, of the design, too: tables can be such that kinds cancel out in these very
+shares. So the shares are those of all rows (*strata* below), and as far as they may be off the
+truth leaks more, as if it were drawn around them. Of tables that do not cancel this errs upwards.
+
+The advantage is not without bias. It is the distance's root times a slope. Of outputs that are
+listed, that is the gain in hindsight over the distance in hindsight, which errs by a few percent
+where outputs are many and tell unequally. Of symbols it is that of a normal law, as of many that
+tell a little each: of a single telling symbol the law tells four fifths if it is sent half of the time, and too much
 if it is rare. So the sensors that tell most are listed as well. The most of several estimates,
 which is what is told in the end, errs upwards.
 
@@ -26,7 +31,7 @@ taken for that, and more has to be to spare (``levels``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
@@ -38,7 +43,7 @@ from scipy.special import logsumexp, ndtr, softmax
 
 from discreet.arrays import Floats, Ints
 from discreet.design.fusion import draw_symbols
-from discreet.design.training_rows import Sample, rows_of
+from discreet.design.training_rows import LEAST_IN_FOLD, Sample, label_cells, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
 
 MAX_LISTED = 64
@@ -74,12 +79,16 @@ class Leaks:
     ``distance`` is without bias and may be negative, ``variance`` is that of its error, and
     ``slope`` is the advantage over the root of the distance. Where a class is in one group,
     ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows,
-    or nobody looked.
+    or nobody looked. ``shared``: the part of the variance that other folds of these rows have in
+    common. ``crossed``: the trace of the squared covariance of what rows left out show, by which
+    designs without one fold and what shows in it move with the other folds.
     """
 
     distance: Floats
     variance: Floats
     slope: Floats
+    shared: Floats = field(default_factory=lambda: np.zeros(1))
+    crossed: Floats = field(default_factory=lambda: np.zeros(1))
 
     @property
     def advantage(self) -> float:
@@ -114,19 +123,32 @@ def average(parts: Sequence[Leaks]) -> Leaks:
 
     A fold that lacks a class, or has it in one group, says nothing of it where others do. Of what
     no fold shows, or one of several by a few rows, everything may leak.
+
+    Each design has learned from the other folds. Where tables are flat on those, they are off by
+    what these show by chance, and so the products of any two folds are part of both estimates.
     """
-    distance, variance, slope = (
-        np.stack([getattr(part, name) for part in parts])
-        for name in ("distance", "variance", "slope")
+    distance, variance, slope, shared, crossed = (
+        np.stack([np.broadcast_to(getattr(part, each.name), part.distance.shape) for part in parts])
+        for each in fields(Leaks)
     )
     told = np.isfinite(variance)
     told |= np.isfinite(distance) & ~told.any(axis=0)
-    count, lacking = np.maximum(told.sum(axis=0), 1), np.isnan(distance).any(axis=0)
-    shown = told.any(axis=0) & ~(lacking & (told.sum(axis=0) < 2))
+    folds, lacking = told.sum(axis=0), np.isnan(distance).any(axis=0)
+    count, shown = np.maximum(folds, 1), told.any(axis=0) & ~(lacking & (folds < 2))
+
+    def mean(values: Floats) -> Floats:
+        return np.asarray(np.where(told, values, 0.0).sum(axis=0) / count)
+
+    common = mean(shared)
+    own = (
+        mean(variance)
+        - common
+        + np.where(folds > 1, 4.0 * mean(crossed), 0.0) / np.maximum(folds - 1, 1)
+    )
     return Leaks(
-        np.where(told, distance, 0.0).sum(axis=0) / count,
-        np.where(shown, np.where(told, variance, 0.0).sum(axis=0) / count**2, np.inf),
-        np.where(shown, np.where(told, slope, 0.0).sum(axis=0) / count, 1.0),
+        mean(distance),
+        np.where(shown, own / count + common, np.inf),
+        np.where(shown, mean(slope), 1.0),
     )
 
 
@@ -189,18 +211,20 @@ def _estimate_all(
     look: _Look,
 ) -> Leaks:
     found = []
+    kinds = _Kinds(known, unseen)
     for inside, rows in _audiences(known, unseen, beyond):
         shown = _Shown(tables, rows_of(unseen.codes, rows))
         own = None if groups is None else groups[rows]
         for held, fact in zip(known.private, unseen.private, strict=True):
             index = fact.index[rows]
             taught = _Taught(shown, rows_of(known.codes, inside), held.index[inside])
+            strata = kinds.strata(inside, taught.index, rows, index, whole=own is not None)
             found += [
-                _estimate(view, index, classes, own, look.correct)
+                _estimate(view, [strata.get(k) for k in classes], own, look.correct)
                 for classes in _questions(_present(taught.index, index))
                 for view in _views(taught, classes, look)
             ]
-    return Leaks(*np.reshape(found, (-1, 3)).T)
+    return Leaks(*np.reshape(found, (-1, 5)).T)
 
 
 def _audiences(known: Sample, unseen: Sample, beyond: bool) -> Iterator[tuple[Ints, Ints]]:
@@ -222,6 +246,73 @@ def _questions(classes: Ints) -> list[tuple[int, ...]]:
     """Return which of the classes that occur to tell apart: any two, and all of more than two."""
     found: list[tuple[int, ...]] = list(combinations(classes.tolist(), 2))
     return found if len(classes) <= 2 else [*found, tuple(classes.tolist())]
+
+
+# --- Kinds of rows --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Strata:
+    """Unseen rows of a class, kind by kind.
+
+    ``begins``: the first row of each kind. ``shares``: of each kind among all rows of the class,
+    known and unseen, of which there are ``total``.
+    """
+
+    rows: Ints
+    begins: Ints
+    shares: Floats
+    total: int
+
+    @property
+    def counts(self) -> Ints:
+        return np.diff(self.begins, append=len(self.rows))
+
+    def means(self, values: Floats) -> Floats:
+        """Return the mean of each kind; ``values``: of the rows, in their order."""
+        return np.asarray(np.add.reduceat(values, self.begins) / self.counts[:, None])
+
+
+class _Kinds:
+    """Which kind a row is of: its combination of all facts."""
+
+    def __init__(self, known: Sample, unseen: Sample) -> None:
+        both = zip(known.facts, unseen.facts, strict=True)
+        cells = label_cells([replace(a, index=np.append(a.index, b.index)) for a, b in both])
+        self.known, self.unseen = np.split(cells, [len(known.codes)])
+
+    def strata(
+        self, inside: Ints, taught: Ints, rows: Ints, index: Ints, *, whole: bool
+    ) -> dict[int, _Strata]:
+        """Return the unseen rows of every class; rare kinds count as one.
+
+        ``inside``, ``rows``: the known and unseen rows that are looked at, and their classes.
+        ``whole``: whether all kinds count as one.
+        """
+        known, unseen = self.known[inside], self.unseen[rows]
+        if whole:
+            known, unseen = np.zeros_like(known), np.zeros_like(unseen)
+        return {
+            int(k): _stratify(np.flatnonzero(index == k), unseen[index == k], known[taught == k])
+            for k in _present(index)
+        }
+
+
+def _stratify(rows: Ints, unseen: Ints, known: Ints) -> _Strata:
+    n_kinds = 1 + max(int(part.max(initial=0)) for part in (unseen, known))
+    seen = np.bincount(unseen, minlength=n_kinds)
+    every = seen + np.bincount(known, minlength=n_kinds)
+    rare = (every > 0) & (seen < LEAST_IN_FOLD)
+    for kind in np.argsort(seen, kind="stable"):  # two rows, at least, tell a spread
+        if not rare.any() or seen[rare].sum() >= 2:
+            break
+        rare[kind] |= every[kind] > 0
+    place = np.where(rare, n_kinds, np.arange(n_kinds))[unseen]
+    order = np.argsort(place, kind="stable")
+    _, begins = np.unique(place[order], return_index=True)
+    common = np.flatnonzero((every > 0) & ~rare)
+    shares = np.append(every[common], every[rare].sum() if rare.any() else []) / every.sum()
+    return _Strata(rows[order], begins, shares, int(every.sum()))
 
 
 # --- What attackers look at -----------------------------------------------------------------
@@ -604,17 +695,20 @@ def _fitted(seen: float, _bias: float, moved: float, noise: _Noise) -> tuple[flo
 
 def _estimate(
     view: _View | None,
-    index: Ints,
-    classes: tuple[int, ...],
+    strata: Sequence[_Strata | None],
     groups: Ints | None,
     correct: _Correction,
-) -> tuple[float, float, float]:
-    """Return distance, variance and slope of one attacker; NaN if rows cannot tell."""
-    own = [np.flatnonzero(index == k) for k in classes]
-    if view is None or min(map(len, own)) < 2:
-        return float("nan"), float("nan"), float("nan")
-    parts = [view.of(rows) for rows in own]
-    means = np.stack([part.mean(axis=0) for part in parts])
+) -> tuple[float, float, float, float, float]:
+    """Return what ``Leaks`` has of one attacker; NaN if rows cannot tell.
+
+    ``strata``: the rows of each class that is told apart.
+    """
+    own = [each for each in strata if each is not None and len(each.rows) > 1]
+    if view is None or len(own) < len(strata):
+        return (float("nan"),) * 5
+    parts = [view.of(each.rows) for each in own]
+    inner = [each.means(part) for each, part in zip(own, parts, strict=True)]
+    means = np.stack([each.shares @ mean for each, mean in zip(own, inner, strict=True)])
     whiten = _whitener(view, parts, means)
     centres = whiten(means - means.mean(axis=0)) / np.sqrt(len(own))
     seen = float(np.sum(centres**2))
@@ -622,16 +716,26 @@ def _estimate(
     slope = gain / np.sqrt(max(seen, _TINY)) / view.share
     # Centres are what is left of the classes' means without their average.
     keep = (np.eye(len(own)) - 1.0 / len(own)) / np.sqrt(len(own))
+    shared = 0.0
     if groups is None:
-        noise = _moved_by_rows(parts, means, keep, whiten)
+        noise = _Noise([
+            (keep[:, k], _moved_by_rows(own[k], parts[k], inner[k], _MOST_ROWS // len(own), whiten))
+            for k in range(len(own))
+        ])  # fmt: skip
         bias = noise.trace()
+        drawn = _Noise([
+            (keep[:, k], _moved_by_shares(own[k], inner[k] - means[k], whiten))
+            for k in range(len(own))
+        ])  # fmt: skip
+        seen, shared = _fitted(seen, 0.0, drawn.along(centres), drawn)
     else:
-        weights, sums = _by_group(view, own, groups, whiten)
+        weights, sums = _by_group(view, [each.rows for each in own], groups, whiten)
         if np.max(weights) == 1.0:  # how groups of a class differ, one alone does not tell
-            return seen, float("inf"), slope
+            return seen, float("inf"), slope, 0.0, 0.0
         noise = _moved_by_groups(weights, sums, keep)
         bias = _shared_by_groups(weights, sums, keep)
-    return *correct(seen, bias, noise.along(centres), noise), slope
+    distance, variance = correct(seen, bias, noise.along(centres), noise)
+    return distance, variance + shared, slope, shared, noise.squared_trace()
 
 
 def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[Floats], Floats]:
@@ -646,19 +750,27 @@ def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[
 
 
 def _moved_by_rows(
-    parts: Sequence[Floats], means: Floats, keep: Floats, whiten: Callable[[Floats], Floats]
-) -> _Noise:
-    """Return by how much each row may have moved the centres.
+    strata: _Strata, part: Floats, inner: Floats, most: int, whiten: Callable[[Floats], Floats]
+) -> Floats:
+    """Return by how much each row may have moved the mean of its class.
 
-    ``parts``: what the rows of each class show.
+    ``part``: what the rows of the class show. ``inner``: the mean of each kind. ``most``: rows to
+    look at, or as many as have few numbers.
     """
-    found = []
-    for k, part in enumerate(parts):
-        most = max(_MOST_ROWS // len(parts), _MOST_NUMBERS // part.shape[1])
-        some = part if len(part) <= most else _some_rows(part, most)
-        moves = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
-        found.append((keep[:, k], moves))
-    return _Noise(found)
+    most = max(most, _MOST_NUMBERS // part.shape[1])
+    some = np.arange(len(part)) if len(part) <= most else _some_rows(np.arange(len(part)), most)
+    kind = np.repeat(np.arange(len(inner)), strata.counts)[some]
+    counts = strata.counts.astype(np.float64)
+    scale = strata.shares / np.sqrt(counts * np.maximum(counts - 1.0, 1.0) * len(some) / len(part))
+    return whiten(part[some] - inner[kind]) * scale[kind, None]
+
+
+def _moved_by_shares(strata: _Strata, apart: Floats, whiten: Callable[[Floats], Floats]) -> Floats:
+    """Return by how much the shares of kinds may be off, each of them as seen in all rows.
+
+    ``apart``: how far the mean of each kind is from that of the class.
+    """
+    return whiten(apart) * np.sqrt(strata.shares / strata.total)[:, None]
 
 
 def _by_group(

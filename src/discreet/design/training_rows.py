@@ -8,7 +8,7 @@ public or private, normalised or not, has the same form and differs in weights o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -125,6 +125,8 @@ def _head(
 Fold = tuple[Ints, Ints]
 
 _ATTEMPTS = 20
+LEAST_IN_FOLD = 5
+"""Rows of a kind that tell their spread; kinds of which a fold has fewer are rare."""
 
 
 @dataclass(frozen=True)
@@ -171,64 +173,100 @@ def split_folds(
 ) -> list[Fold]:
     """Return (rest, fold) for folds that each hold every class.
 
-    Rows, or whole groups, are dealt at random. Were each combination of labels spread evenly, the
-    rows left out would have the shares of the others, by luck as far from the truth: tables that
-    cancel what one fact tells of another by these shares would seem to leak less than they do. So
-    that is done only if classes are too rare for chance to bring each of them to every fold. If a
-    class would be absent from some side all the same, fewer folds are tried.
+    Rows are dealt so that each combination of labels is spread evenly, but for rare ones, which are
+    dealt at random: whoever looks at few rows of a kind could not tell their spread from that of
+    their shares (``leak_estimates``). Whole groups are dealt at random, as many rows to each fold
+    as can be. If a class would be absent from some side, fewer folds are tried.
     """
     facts = sample.facts
     for count in range(n_folds, 1, -1):
-        for dealt in _deals(facts, groups, count, rng):
-            splits = [
-                (np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(count)
-            ]
-            if all(_has_all_classes(facts, side) for split in splits for side in split):
-                return splits
+        if groups is None:
+            dealt = _deal_rows(facts, count, rng)
+        else:
+            dealt = _deal_groups(facts, groups, count, rng)
+        if dealt is not None:
+            return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(count)]
     raise _too_few(facts, groups)
 
 
-def _deals(
-    facts: Sequence[Labels], groups: Ints | None, count: int, rng: np.random.Generator
-) -> Iterator[Ints]:
-    """Yield the fold of every row: at random, then with combinations of labels spread evenly."""
-    units, index = np.unique(groups, return_inverse=True) if groups is not None else (None, None)
-    n_units = len(facts[0].index) if units is None else len(units)
-    if n_units < count:
-        return
-    for _ in range(_ATTEMPTS):
-        dealt = rng.permutation(n_units) % count
-        yield dealt if index is None else dealt[index]
-    cells = _label_cells(facts)
-    if groups is None:
-        yield _deal_rows(cells, count, rng)
-        return
-    for _ in range(_ATTEMPTS):
-        yield _deal_groups(cells, groups, count, rng)
+def _deal_rows(facts: Sequence[Labels], count: int, rng: np.random.Generator) -> Ints | None:
+    """Return the fold of every row, None if chance leaves a class out."""
+    cells = label_cells(facts)
+    rare = np.bincount(cells)[cells] < LEAST_IN_FOLD * count
+    by_rarity = sorted(facts, key=lambda fact: int(np.bincount(fact.index).min()))
+    for rest in [np.zeros_like(cells), *(fact.index for fact in by_rarity), cells]:
+        kinds = np.where(rare, rest, rest.max() + 1 + cells)
+        for _ in range(_ATTEMPTS):
+            dealt = _deal_evenly(kinds, count, rng)
+            if _is_whole(facts, dealt, count):
+                return dealt
+    return None
 
 
-def _deal_rows(cells: Ints, count: int, rng: np.random.Generator) -> Ints:
-    order = np.empty(len(cells), dtype=np.int64)
-    order[rng.permutation(len(cells))] = np.arange(len(cells))
-    order = order[np.argsort(cells[order], kind="stable")]
-    fold = np.empty(len(cells), dtype=np.int64)
-    fold[order] = np.arange(len(cells)) % count
+def _deal_evenly(kinds: Ints, count: int, rng: np.random.Generator) -> Ints:
+    order = np.empty(len(kinds), dtype=np.int64)
+    order[rng.permutation(len(kinds))] = np.arange(len(kinds))
+    order = order[np.argsort(kinds[order], kind="stable")]
+    fold = np.empty(len(kinds), dtype=np.int64)
+    fold[order] = np.arange(len(kinds)) % count
     return fold
 
 
-def _deal_groups(cells: Ints, groups: Ints, count: int, rng: np.random.Generator) -> Ints:
-    dealer = StratifiedGroupKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
-    fold = np.zeros(len(cells), dtype=np.int64)
+def _deal_groups(
+    facts: Sequence[Labels], groups: Ints, count: int, rng: np.random.Generator
+) -> Ints | None:
+    """Return the fold of every row, whole groups at random; None if a class is left out.
+
+    Of several deals one is taken in which each fold has each class in two groups, which show how
+    groups differ, and of those the one with most rows in its smallest fold.
+    """
+    units, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(units) < count:
+        return None
+    members = [_present_in(place, fact) for fact in facts]
+    best, found = (0, 0), None
+    for _ in range(_ATTEMPTS):
+        dealt = rng.permutation(len(units)) % count
+        fewest = min(_fewest_groups(dealt, *each, count) for each in members)
+        merit = min(fewest, 2), int(np.bincount(dealt, sizes, minlength=count).min())
+        if fewest and merit > best:
+            best, found = merit, dealt[place]
+    return found if found is not None else _deal_groups_evenly(facts, groups, count, rng)
+
+
+def _present_in(place: Ints, fact: Labels) -> tuple[Ints, Ints]:
+    """Return each class of each group, once: groups and classes."""
+    group, kind = np.divmod(np.unique(place * fact.n_classes + fact.index), fact.n_classes)
+    return group, kind
+
+
+def _fewest_groups(dealt: Ints, group: Ints, kind: Ints, count: int) -> int:
+    """Return how many groups with a class the fold has that has fewest."""
+    n_classes = int(kind.max()) + 1
+    held = np.bincount(dealt[group] * n_classes + kind, minlength=count * n_classes)
+    return int(held.min())
+
+
+def _deal_groups_evenly(
+    facts: Sequence[Labels], groups: Ints, count: int, rng: np.random.Generator
+) -> Ints | None:
+    """Deal so that combinations of labels are spread evenly, which helps where many are rare."""
+    cells = label_cells(facts)
     # Cells too rare for every fold are no matter here: single classes are checked afterwards.
     common = np.where(np.bincount(cells)[cells] >= count, cells, cells.max() + 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        for k, (_, held) in enumerate(dealer.split(cells, common, groups)):
-            fold[held] = k
-    return fold
+    fold = np.zeros(len(cells), dtype=np.int64)
+    for _ in range(_ATTEMPTS):
+        dealer = StratifiedGroupKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            for k, (_, held) in enumerate(dealer.split(cells, common, groups)):
+                fold[held] = k
+        if _is_whole(facts, fold, count):
+            return fold
+    return None
 
 
-def _label_cells(facts: Sequence[Labels]) -> Ints:
+def label_cells(facts: Sequence[Labels]) -> Ints:
     """Return the number of each row's combination of classes, of those that occur."""
     cells = np.zeros(len(facts[0].index), dtype=np.int64)
     for fact in facts:
@@ -236,8 +274,13 @@ def _label_cells(facts: Sequence[Labels]) -> Ints:
     return cells
 
 
-def _has_all_classes(facts: Sequence[Labels], index: Ints) -> bool:
-    return all(np.bincount(fact.index[index], minlength=fact.n_classes).all() for fact in facts)
+def _is_whole(facts: Sequence[Labels], dealt: Ints, count: int) -> bool:
+    """Tell whether each fold, and what it leaves, has every class."""
+    held = [
+        np.bincount(dealt * fact.n_classes + fact.index, minlength=count * fact.n_classes)
+        for fact in facts
+    ]
+    return all(each.all() for each in held)
 
 
 def _too_few(facts: Sequence[Labels], groups: Ints | None) -> InputError:
