@@ -516,7 +516,7 @@ def taught(n_rows, rng, n_classes):
     codes, index = rng.integers(3, size=(n_rows, 4)), rng.integers(n_classes, size=n_rows)
     codes[:, 2] = np.where(rng.random(n_rows) < 0.3, index % 3, codes[:, 2])
     codes[:, 3] = np.where(rng.random(n_rows) < 0.5, (codes[:, 0] + index) % 3, codes[:, 3])
-    return leak_estimates._Taught(leak_estimates._Shown(ours, codes), codes, index)
+    return leak_estimates._Taught(leak_estimates._Shown(ours, codes), codes, index, index)
 
 
 @pytest.mark.parametrize("classes", [(0, 2), (0, 1, 2)])
@@ -550,7 +550,7 @@ def test_telling_sensors_and_pairs_are_those_of_a_slow_twin(classes):
 
 def test_every_class_teaches_as_many_rows_in_any_order():
     index = np.sort(np.random.default_rng(21).choice(3, 80_000, p=[0.9, 0.0999, 0.0001]))
-    known = leak_estimates._Taught(None, None, index)
+    known = leak_estimates._Taught(None, None, index, index)
     for k, rows in known.rows.items():
         there = np.flatnonzero(index == k)
         assert len(np.unique(rows)) == len(rows) == min(len(there), 6666)
@@ -607,3 +607,53 @@ def test_fitted_tables_are_not_looked_at_once_time_is_over():
     sample = hidden(600, np.random.default_rng(26))
     found = estimate_fitted_leaks(noisy(1.0), sample, np.arange(600) % 15, over=lambda: True)
     assert np.isnan(found.distance).all() and average([found]).error == np.inf
+
+
+def flipped(n_rows, rng, n_sensors=40):
+    """Rows in which the private class moves all sensors, to the side that the public one says."""
+    h, g = rng.integers(2, size=(2, n_rows))
+    chance = 0.5 + (2 * h - 1) * (0.1 + 0.05 * (2 * g - 1))
+    codes = (rng.random((n_rows, n_sensors)) < chance[:, None]).astype(np.int64)
+    facts = Labels("h", h, range(2)), (Labels("g", g, range(2)),)
+    return Sample(codes, (2,) * n_sensors, *facts)
+
+
+def test_what_sensors_tell_to_either_side_by_the_public_class_is_seen():
+    """How many of the sensors send a 1 is all that they tell: its law is binomial."""
+    rng, ones = np.random.default_rng(21), np.arange(41)
+    law = [
+        np.mean([binom.pmf(ones, 40, 0.5 + side * (0.1 + lean)) for side in (-1, 1)], axis=0)
+        for lean in (-0.05, 0.05)
+    ]
+    truth = 0.25 * np.abs(law[0] - law[1]).sum()
+    tables = [np.eye(2) * 0.998 + 0.001] * 40
+    known, unseen = flipped(8000, rng), flipped(8000, rng)
+    found = estimate_leaks(tables, known, unseen)
+    assert found.advantage == pytest.approx(truth, abs=0.02)
+    assert estimate_leaks(tables, known, unseen, hidden=True).advantage > 0.9 * truth
+
+
+def test_kinds_are_learned_as_a_slow_twin_does():
+    """One kind after the other, one output of each block after the other."""
+    rng = np.random.default_rng(22)
+    n_symbols, blocks = np.array([2, 3, 2]), [(0, 2)]
+    symbols = rng.integers(n_symbols, size=(300, 3))
+    index, kinds = rng.integers(2, size=300), rng.integers(3, size=300)
+    found = leak_estimates.learn_kinds(symbols, index, kinds, n_symbols, blocks)(symbols[:20])
+    units = [(1,), (0, 2)]
+
+    def share(rows, unit, row):
+        return np.mean(np.all(symbols[rows][:, unit] == symbols[row, unit], axis=1))
+
+    for row in range(20):
+        for k in (0, 1):
+            total = 0.0
+            for kind in range(3):
+                own = (index == k) & (kinds == kind)
+                prior, n = leak_estimates._PRIOR_ROWS, own.sum()
+                chance = [
+                    (n * share(own, unit, row) + prior * share(index >= 0, unit, row)) / (n + prior)
+                    for unit in units
+                ]
+                total += n / np.sum(index == k) * np.prod(chance)
+            assert found[row, k] == pytest.approx(np.log(total))

@@ -13,13 +13,15 @@ truth leaks more, as if it were drawn around them. Of tables that do not cancel 
 The advantage is not without bias. It is the distance's root times a slope. Of outputs that are
 listed, that is the gain in hindsight over the distance in hindsight, which errs by a few percent
 where outputs are many and tell unequally. Of symbols it is that of a normal law, as of many that
-tell a little each: of a single telling symbol the law tells four fifths if it is sent half of the time, and too much
-if it is rare. So the sensors that tell most are listed as well. The most of several estimates,
-which is what is told in the end, errs upwards.
+tell a little each: of a single telling symbol the law tells four fifths if it is sent half of the
+time, and too much if it is rare. So the sensors that tell most are listed as well. The most of
+several estimates, which is what is told in the end, errs upwards.
 
 Few outputs are looked at one by one. Of many, each symbol of each sensor counts by itself, and
 attackers weigh them as a linear discriminant does, which sees copies and chains; what shows only
-in combinations is looked for in the pairs of sensors that tell most on other rows.
+in combinations is looked for in the pairs of sensors that tell most on other rows. And an attacker
+learns from the rows of the design how likely symbols are for each kind of row: a private class may
+move all sensors to one side for one public class, and to the other for another one.
 
 *Hidden* is what makes sensors depend beyond their facts and the blocks of a design, such as a state
 that nobody named, while outputs are too many to be looked at. Attackers then learn from the rows of
@@ -42,6 +44,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtr, softmax
 
 from discreet.arrays import Floats, Ints
+from discreet.data.columns import Labels
 from discreet.design.fusion import draw_symbols
 from discreet.design.training_rows import LEAST_IN_FOLD, Sample, label_cells, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
@@ -57,11 +60,14 @@ _ALONE, _TOGETHER, _PAIRS = 2, 3, 4
 _KNOWN_ROWS, _LEAST_KNOWN, _CHOOSING_ROWS = 20_000, 500, 10_000
 # Rows that the spread is taken from, or so many numbers of each class if that is more.
 _MOST_ROWS, _MOST_NUMBERS = 5_000, 50_000
-_CELLS, _DRAWS = 12, 2  # of what learned attackers score, and symbols drawn for each row
+# Of what learned attackers score; symbols drawn for each row, and rows that need no more than one.
+_CELLS, _DRAWS, _ENOUGH_ROWS = 12, 2, 16_000
 _LEARNED = 0.9  # of what leaks, that they see
 _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
 # States of each class, steps that they are learned in, and about how many symbols.
 _STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
+# Kinds of rows that attackers tell apart at most, and rows that all of them count for in each.
+_MOST_KINDS, _PRIOR_ROWS = 64, 4.0
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
@@ -158,6 +164,7 @@ class _Look:
 
     n_rows: int
     correct: _Correction
+    blocks: Sequence[tuple[int, ...]]
     hidden: bool
     over: Callable[[], bool]
 
@@ -169,15 +176,17 @@ def estimate_leaks(
     groups: Ints | None = None,
     *,
     beyond: bool = False,
+    blocks: Sequence[tuple[int, ...]] = (),
     hidden: bool = False,
     over: Callable[[], bool] = lambda: False,
 ) -> Leaks:
     """Estimate from ``unseen`` what tables leak that were designed on ``known``.
 
     ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
-    know the public fact. ``over``: whether time is; what was not looked at is NaN.
+    know the public fact. ``blocks``: of sensors that depend given the facts. ``over``: whether time
+    is; what was not looked at is NaN.
     """
-    look = _Look(len(known.codes) + len(unseen.codes), _unfitted, hidden, over)
+    look = _Look(len(known.codes) + len(unseen.codes), _unfitted, blocks, hidden, over)
     return _estimate_all(tables, known, unseen, groups, beyond, look)
 
 
@@ -198,7 +207,7 @@ def estimate_fitted_leaks(
     single groups less closely. Attackers that learned are NaN: there are no rows that did not
     teach them. ``over``: whether time is; what was not looked at is NaN, too.
     """
-    look = _Look(len(sample.codes), _fitted, hidden, over)
+    look = _Look(len(sample.codes), _fitted, (), hidden, over)
     return _estimate_all(tables, sample, sample, groups, beyond, look)
 
 
@@ -217,7 +226,9 @@ def _estimate_all(
         own = None if groups is None else groups[rows]
         for held, fact in zip(known.private, unseen.private, strict=True):
             index = fact.index[rows]
-            taught = _Taught(shown, rows_of(known.codes, inside), held.index[inside])
+            taught = _Taught(
+                shown, rows_of(known.codes, inside), held.index[inside], kinds.taught(inside, held)
+            )
             strata = kinds.strata(inside, taught.index, rows, index, whole=own is not None)
             found += [
                 _estimate(view, [strata.get(k) for k in classes], own, look.correct)
@@ -277,9 +288,16 @@ class _Kinds:
     """Which kind a row is of: its combination of all facts."""
 
     def __init__(self, known: Sample, unseen: Sample) -> None:
+        self.public = known.public
         both = zip(known.facts, unseen.facts, strict=True)
         cells = label_cells([replace(a, index=np.append(a.index, b.index)) for a, b in both])
         self.known, self.unseen = np.split(cells, [len(known.codes)])
+
+    def taught(self, inside: Ints, fact: Labels) -> Ints:
+        """Return the kinds of some known rows; many kinds are told apart by two facts only."""
+        if self.known.max(initial=0) < _MOST_KINDS:
+            return self.known[inside]
+        return label_cells([self.public, fact])[inside]
 
     def strata(
         self, inside: Ints, taught: Ints, rows: Ints, index: Ints, *, whole: bool
@@ -355,7 +373,7 @@ class _Shown:
 
     @cached_property
     def drawn(self) -> list[Ints]:
-        """Symbols of every row, drawn a few times."""
+        """Symbols of every row, drawn a few times where rows are few."""
         return _draw(self.tables, self.codes, 0)
 
     @cached_property
@@ -369,8 +387,9 @@ class _Taught:
     Of every class as many rows, drawn at random: tables may be sorted.
     """
 
-    def __init__(self, shown: _Shown, codes: Ints, index: Ints) -> None:
-        self.shown, self.codes, self.index = shown, codes, index
+    def __init__(self, shown: _Shown, codes: Ints, index: Ints, kinds: Ints) -> None:
+        self.shown, self.codes, self.index, self.kinds = shown, codes, index, kinds
+        self._of_kinds: _Scores | None = None
 
     @cached_property
     def rows(self) -> dict[int, Ints]:
@@ -392,12 +411,26 @@ class _Taught:
         return {k: (part.mean(axis=0), part.T @ part / len(part)) for k, part in parts.items()}
 
     @cached_property
+    def lessons(self) -> tuple[Ints, Ints, Ints]:
+        """Symbols that known rows sent, their classes and their kinds."""
+        own = np.concatenate(list(self.rows.values()))
+        drawn = _draw(self.shown.tables, rows_of(self.codes, own), 1)
+        index, kinds = (np.tile(each[own], len(drawn)) for each in (self.index, self.kinds))
+        return np.concatenate(drawn), index, kinds
+
+    def scores_of_kinds(self, blocks: Sequence[tuple[int, ...]]) -> _Scores:
+        """Return what attackers score who learned how likely symbols are for each kind."""
+        if self._of_kinds is None:
+            drawn, index, kinds = self.lessons
+            learned = learn_kinds(drawn, index, kinds, self.shown.n_symbols, blocks)
+            self._of_kinds = _Scores(learned, drawn, index, self.shown.drawn)
+        return self._of_kinds
+
+    @cached_property
     def scores(self) -> list[_Scores]:
         """What trees and mixtures score that learned to tell all classes apart."""
-        own = np.concatenate(list(self.rows.values()))
-        drawn = np.concatenate(_draw(self.shown.tables, rows_of(self.codes, own), 1))
-        index, n_symbols = np.tile(self.index[own], _DRAWS), self.shown.n_symbols
-        learned = _grow(drawn, index), learn_states(drawn, index, n_symbols)
+        drawn, index, _ = self.lessons
+        learned = _grow(drawn, index), learn_states(drawn, index, self.shown.n_symbols)
         return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
 
     def some(self, classes: Sequence[int]) -> Ints:
@@ -434,8 +467,11 @@ def _possible_views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> I
             output_probabilities(own, codes[:, sensors]) for codes in (shown.codes, some)
         )
         yield _View(seen, None, _middle(before))
-    if look.hidden and look.correct is not _fitted:
-        yield from (scores.view(classes) for scores in taught.scores)
+    if look.correct is _fitted:
+        return
+    yield taught.scores_of_kinds(look.blocks).view(classes)
+    if look.hidden:
+        yield from (scores.view(classes, hidden=True) for scores in taught.scores)
 
 
 def _middle(values: Floats) -> Floats:
@@ -449,7 +485,7 @@ def _count_views(shown: _Shown, look: _Look) -> int:
         return 1
     n_sensors = len(shown.tables)
     some = min(_ALONE, n_sensors) + 1 + min(_PAIRS, n_sensors * (n_sensors - 1) // 2)
-    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 2 * look.hidden
+    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 1 + 2 * look.hidden
 
 
 Chances = Callable[[Ints], Floats]
@@ -468,18 +504,20 @@ class _Scores:
         self.classes, self.index, self.known = np.unique(index), index, chances(known)
         self.unseen = [chances(drawn) for drawn in unseen]
 
-    def view(self, classes: tuple[int, ...]) -> _View:
+    def view(self, classes: tuple[int, ...], *, hidden: bool = False) -> _View:
         """Return how often the scores of each row are in each cell.
 
-        Of two classes, cells are slices of what one scores above the other, and of more the class
-        that scores most.
+        Cells are the class that scores most; or of two classes, where dependence is ``hidden``,
+        slices of what one scores above the other.
         """
-        cells = self._slices(classes) if len(classes) == 2 else self._largest(classes)
-        n_cells = _CELLS if len(classes) == 2 else len(classes)
+        sliced = hidden and len(classes) == 2
+        cells = self._slices(classes) if sliced else self._largest(classes)
+        n_cells = _CELLS if sliced else len(classes)
         seen, rows = np.zeros((len(cells[0]), n_cells)), np.arange(len(cells[0]))
         for each in cells:
             seen[rows, each] += 1.0 / len(cells)
-        return _View(seen, None, np.full(n_cells, 1.0 / n_cells), _LEARNED)
+        share = _LEARNED if hidden else 1.0
+        return _View(seen, None, np.full(n_cells, 1.0 / n_cells), share)
 
     def _slices(self, classes: tuple[int, ...]) -> list[Ints]:
         first, second = np.searchsorted(self.classes, classes)
@@ -524,6 +562,56 @@ def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
     return chances
 
 
+def learn_kinds(
+    symbols: Ints,
+    index: Ints,
+    kinds: Ints,
+    n_symbols: Ints,
+    blocks: Sequence[tuple[int, ...]] = (),
+) -> Chances:
+    """Return for every class the mixture of its kinds, given which blocks are independent.
+
+    It is what designs are made by, but learned from what was sent: it sees what all sensors tell
+    together, also where the private class moves them to either side, by the public one.
+    """
+    joint, widths = _by_block(symbols, n_symbols, blocks)
+    sent, edges = _sent(joint, widths), np.cumsum([0, *(widths[:-1] - 1)])
+    everywhere = sent.mean(axis=0)
+    classes = []
+    for k in np.unique(index):
+        own, number = np.unique(kinds[index == k], return_inverse=True)
+        member = np.equal.outer(np.arange(len(own)), number).astype(np.float64)
+        rows = member.sum(axis=1)
+        share = (member @ sent[index == k] + _PRIOR_ROWS * everywhere) / (rows + _PRIOR_ROWS)[
+            :, None
+        ]
+        share = share.clip(_TINY, 1.0)
+        first = np.log(np.maximum(1.0 - np.add.reduceat(share, edges, axis=1), _TINY))
+        weights = np.log(share) - np.repeat(first, widths - 1, axis=1)
+        classes.append((np.log(rows / rows.sum()) + first.sum(axis=1), weights.T))
+
+    def chances(values: Ints) -> Floats:
+        shown = _sent(_by_block(values, n_symbols, blocks)[0], widths)
+        scores = [constant + shown @ weights for constant, weights in classes]
+        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
+
+    return chances
+
+
+def _by_block(
+    symbols: Ints, n_symbols: Ints, blocks: Sequence[tuple[int, ...]]
+) -> tuple[Ints, Ints]:
+    """Return what each block sends, and single sensors before them; and of how many outputs."""
+    blocked = {t for block in blocks for t in block}
+    parts = [(t,) for t in range(len(n_symbols)) if t not in blocked] + list(blocks)
+    sizes = [[int(n_symbols[t]) for t in part] for part in parts]
+    joint = [
+        np.ravel_multi_index(tuple(symbols[:, t] for t in part), size)
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return np.stack(joint, axis=1), np.array([int(np.prod(size)) for size in sizes])
+
+
 def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
     """Return ones where a sensor sends a symbol, for all but each sensor's first."""
     values = np.concatenate([np.arange(1, n) for n in n_symbols])
@@ -550,9 +638,9 @@ def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tup
 
 
 def _draw(tables: Sequence[Floats], codes: Ints, seed: int) -> list[Ints]:
-    """Return symbols of some rows, drawn a few times."""
-    rng = np.random.default_rng(seed)
-    return [draw_symbols(list(tables), codes, rng) for _ in range(_DRAWS)]
+    """Return symbols of some rows, drawn a few times where rows are few."""
+    rng, times = np.random.default_rng(seed), _DRAWS if len(codes) < _ENOUGH_ROWS else 1
+    return [draw_symbols(list(tables), codes, rng) for _ in range(times)]
 
 
 def _some_rows(values: NDArray[_Number], most: int) -> NDArray[_Number]:

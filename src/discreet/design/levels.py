@@ -255,7 +255,8 @@ class _FirstFew:
 class LevelSearch:
     """Designs at one level after the other, each time without the same parts.
 
-    ``beyond``: attackers know the public fact. ``hidden``: dependence is (``leak_estimates``), so
+    ``beyond``: attackers know the public fact. ``blocks``: of sensors that depend given the facts.
+    ``hidden``: dependence is (``leak_estimates``), so
     that attackers learn, too, and more has to be to spare. ``n_jobs``: designs at the same time.
     """
 
@@ -269,11 +270,12 @@ class LevelSearch:
         rng: np.random.Generator,
         *,
         beyond: bool = False,
+        blocks: Sequence[tuple[int, ...]] = (),
         hidden: bool = False,
         report: Report | None = None,
         n_jobs: int = 1,
     ) -> None:
-        self.hidden = hidden
+        self.blocks, self.hidden = blocks, hidden
         self.settings, self.sample, self.groups, self.design = settings, sample, groups, design
         self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
         self.left_out = parts
@@ -511,8 +513,9 @@ class LevelSearch:
     def _leaks(self, tables: Tables, k: int, over: Callable[[], bool]) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
         return estimate_leaks(
-            tables, *self.parts[k], own, beyond=self.beyond, hidden=self.hidden, over=over
-        )
+            tables, *self.parts[k], own,
+            beyond=self.beyond, blocks=self.blocks, hidden=self.hidden, over=over,
+        )  # fmt: skip
 
     def _is_over(self) -> bool:
         """Tell whether time is over."""

@@ -195,7 +195,8 @@ class Mapper(PrivacyMapper):
         self.structure_ = design.structure
         search = LevelSearch(
             settings, sample, coded.groups, parts, design, rng,
-            beyond=bool(self.beyond_answer), hidden=hidden, report=limited,
+            beyond=bool(self.beyond_answer), blocks=design.structure.blocks, hidden=hidden,
+            report=limited,
             n_jobs=self.n_jobs or 1,
         )  # fmt: skip
         if report is not None and limited is not None:
