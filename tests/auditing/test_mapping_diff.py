@@ -376,7 +376,7 @@ def test_groups_are_those_of_the_learning_or_named():
     by_day, by_hour = learned(1, 0, group="day"), learned(2, 0, group="rows:6")
     refused("groups of 'day' and of 'rows:6'. Name the groups", compare_mappings, by_day,
             by_hour, ROWS)  # fmt: skip
-    measured = compare_mappings(by_day, learned(2, 0), ROWS).measured
+    measured = compare_mappings(by_day, learned(2, 3), ROWS).measured
     assert "rows of the same day were learned from" in measured.learned_groups[1]
     assert measured.learned_groups[0] == ""
 

@@ -1,6 +1,5 @@
 """Splitting: the same rows on the same side every time."""
 
-import itertools
 
 import numpy as np
 import pandas as pd
@@ -24,17 +23,25 @@ def test_a_split_parts_the_rows_with_every_class_on_both_sides(seed, holdout, n)
     assert (np.diff(train) > 0).all() and (np.diff(audit) > 0).all()
     for name in ("fall", "who"):
         assert set(table[name].iloc[train]) == set(table[name].iloc[audit]) == set(table[name])
-    assert abs(len(audit) - holdout * n) <= 6  # the number of combinations
+    assert abs(len(audit) - holdout * n) <= 6  # the number of combinations, if classes are rare
 
 
-@given(st.integers(0, 1000), st.floats(0.1, 0.9))
-@pytest.mark.slow
-def test_each_combination_of_classes_is_divided_in_proportion(seed, holdout):
-    table = home(600)
-    _, audit = split_rows(table, Split(holdout=holdout, seed=seed), ["fall", "who"])
-    for fall, who in itertools.product([True, False], ["ann", "bob", "cid"]):
-        rows = np.flatnonzero((table["fall"] == fall) & (table["who"] == who))
-        assert abs(np.isin(rows, audit).sum() - holdout * len(rows)) <= 1
+def test_held_out_rows_have_shares_of_their_own():
+    """In each table one fact leans to the other by chance, and in each part by a chance of its own.
+
+    Divided in proportion both parts would lean alike, and tables that cancel what one tells of the
+    other would look flat to an audit.
+    """
+    rng, leans = np.random.default_rng(0), []
+    for seed in range(300):
+        h, g = rng.integers(2, size=(2, 200))
+        facts = [Labels(name, fact, range(2)) for name, fact in (("h", h), ("g", g))]
+        held = hold_out(Split(holdout=0.5, seed=seed), facts)
+        leans.append(
+            [h[part & (g == 1)].mean() - h[part & (g == 0)].mean() for part in (held, ~held)]
+        )
+    # The standard error of a correlation of 300 independent pairs is 0.058.
+    assert abs(np.corrcoef(np.transpose(leans))[0, 1]) < 4 * 0.058
 
 
 def test_a_split_depends_on_contents_and_seed_alone(tmp_path):
@@ -86,7 +93,7 @@ def test_large_groups_are_held_out_as_often_as_small_ones(holdout):
 
 def test_the_split_of_a_seed_stays_the_same_over_releases():
     _, audit = split_rows(home(20), Split(holdout=0.25, seed=3), ["fall"])
-    assert audit.tolist() == [3, 7, 8, 10, 18]
+    assert audit.tolist() == [7, 10, 11, 15, 18]
 
 
 def test_no_holdout_keeps_every_row_for_learning():
@@ -143,14 +150,12 @@ def test_a_split_checks_itself(bad):
 # --- Many rows ------------------------------------------------------------------------------
 
 
-def test_many_rows_are_divided_in_proportion_block_by_block():
+def test_of_each_block_of_many_rows_the_same_share_is_held_out():
     index = (np.random.default_rng(1).random(150_000) < 0.02).astype(np.uint8)
     held = hold_out(Split(holdout=0.2, seed=5), [Labels("who", index, ["ann", "bob"])])
     for begin in range(0, 150_000, 1 << 16):
-        part = slice(begin, begin + (1 << 16))
-        for k in (0, 1):
-            rows = int((index[part] == k).sum())
-            assert abs(int(held[part][index[part] == k].sum()) - 0.2 * rows) <= 2
+        part = held[begin : begin + (1 << 16)]
+        assert abs(int(part.sum()) - 0.2 * len(part)) <= 1
 
 
 def test_the_first_block_is_split_whatever_follows():

@@ -43,7 +43,7 @@ from discreet.errors import InputError, shown
 
 Flags = NDArray[np.bool_]
 
-_SPLIT_ATTEMPTS = 200
+_SPLIT_ATTEMPTS, _RANDOM_ATTEMPTS = 200, 50  # the others with combinations of classes in proportion
 _DRAWN = 1 << 16  # rows that are drawn from together, in little memory
 
 
@@ -67,8 +67,10 @@ def hold_out(split: Split, facts: Sequence[Labels], groups: Labels | None = None
     """Return which rows are kept for the audit.
 
     The answer depends on the order and the labels of the rows and on ``split`` alone, not on how
-    the table is read. Among each 65536 rows that follow one another, every combination of classes
-    is divided in proportion, to the nearest row. Groups are drawn whole.
+    the table is read. Among each 65536 rows that follow one another, so many are drawn at random.
+    Were combinations of classes divided in proportion, held-out rows would have the shares that
+    tables were designed with, by luck as far from the truth, and bounds take them for drawn anew.
+    That is done only if no draw leaves every class on both sides. Groups are drawn whole.
 
     ``facts``: every class of each has rows on both sides. ``groups``: which rows stay together, if
     ``split`` asks for groups. Raises InputError: if a class would have no rows on one side, or
@@ -79,12 +81,13 @@ def hold_out(split: Split, facts: Sequence[Labels], groups: Labels | None = None
     rng = np.random.default_rng(split.seed)
     if groups is not None:
         _check_several(split, groups)
-    for _ in range(_SPLIT_ATTEMPTS):
+    for attempt in range(_SPLIT_ATTEMPTS):
         if groups is not None:
             count = held_out_groups(split, groups.n_classes)
             chosen = np.asarray((rng.permutation(groups.n_classes) < count)[groups.index])
         else:
-            chosen = _draw_rows(facts, split.holdout, rng)
+            apart = facts if attempt >= _RANDOM_ATTEMPTS else ()
+            chosen = _draw_rows(len(facts[0].index), apart, split.holdout, rng)
         if _absent_class(facts, chosen) is None:
             break
     # The last draw is as good as any to show what is wrong.
@@ -113,11 +116,13 @@ def _texts(fact: Labels) -> list[str]:
     return written_column(pd.Series(np.asarray(fact.classes)))
 
 
-def _draw_rows(facts: Sequence[Labels], holdout: float, rng: np.random.Generator) -> Flags:
-    """Draw some rows after the other, each with the same probability."""
+def _draw_rows(
+    n_rows: int, facts: Sequence[Labels], holdout: float, rng: np.random.Generator
+) -> Flags:
+    """Draw some rows after the other, each with the same probability; ``facts``: in proportion."""
     places = [np.argsort(np.argsort(np.array(_texts(fact), dtype=str))) for fact in facts]
-    chosen = np.empty(len(facts[0].index), dtype=bool)
-    for begin in range(0, len(chosen), _DRAWN):
+    chosen = np.empty(n_rows, dtype=bool)
+    for begin in range(0, n_rows, _DRAWN):
         part = slice(begin, begin + _DRAWN)
         stratum = np.zeros(len(chosen[part]), dtype=np.int64)
         for fact, place in zip(facts, places, strict=True):
@@ -191,7 +196,7 @@ def _check_sides(facts: Sequence[Labels], chosen: Flags, groups: Labels | None) 
 
 # --- Digests --------------------------------------------------------------------------------
 
-PREFIX = "rows2:"
+PREFIX = "rows3:"
 """How digests begin that this version writes; those of earlier files begin otherwise."""
 ROWS_AT_ONCE = 1 << 16
 """Few enough that what is computed of them stays near the processor."""

@@ -45,7 +45,7 @@ MAX_COST = 1e9
 """Largest weight of a class in a decision."""
 MAX_INTERVAL = 366 * 86_400.0
 """Most seconds from one round to the next."""
-_DIGEST = rf"^(sha256:|{PREFIX})[0-9a-f]{{64}}$"
+_DIGEST = rf"^(sha256:|rows2:|{PREFIX})[0-9a-f]{{64}}$"
 _TIE = 1e-9  # log-probabilities this close are equal but for rounding
 
 
