@@ -41,7 +41,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp, ndtr, softmax
+from scipy.special import logsumexp, ndtr, ndtri, softmax
 
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import Labels
@@ -63,6 +63,8 @@ _MOST_ROWS, _MOST_NUMBERS = 5_000, 50_000
 # Of what learned attackers score; symbols drawn for each row, and rows that need no more than one.
 _CELLS, _DRAWS, _ENOUGH_ROWS = 12, 2, 16_000
 _LEARNED = 0.9  # of what leaks, that they see
+# The same at least of those whose lessons were few, and the most gain that it is told for.
+_LEAST_SEEN, _MOST_GAIN = 0.75, 0.49
 _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
 # States of each class, steps that they are learned in, and about how many symbols.
 _STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
@@ -342,13 +344,26 @@ class _View:
 
     Outputs that are listed have none: their covariance follows from their probabilities.
     ``origin``: what other rows show on average, near which products of two groups vary least.
-    ``share``: of what leaks, that shows.
+    ``unsure``: the variance of the scores of learned attackers that comes from their lessons, when
+    1 is that within a class. ``share``: of what leaks, that learned attackers see anyway.
     """
 
     shown: Floats
     noise: Floats | None
     origin: Floats
+    unsure: float = 0.0
     share: float = 1.0
+
+    def share_seen(self, gain: float) -> float:
+        """Return which share of what leaks is seen, if so much is.
+
+        If scores of normal law are d apart, those with that much more variance are
+        d / sqrt(1 + unsure / d**2) apart.
+        """
+        seen = (2.0 * float(ndtri(0.5 + min(max(gain, 0.0), _MOST_GAIN)))) ** 2
+        true = 0.5 * (seen + np.sqrt(seen**2 + 4.0 * seen * self.unsure))
+        of_lessons = np.sqrt(seen / true) if true > 0.0 else 1.0
+        return self.share * max(float(of_lessons), _LEAST_SEEN)
 
     def of(self, rows: Ints) -> Floats:
         """Return what some rows show; columns are contiguous."""
@@ -423,7 +438,13 @@ class _Taught:
         if self._of_kinds is None:
             drawn, index, kinds = self.lessons
             learned = learn_kinds(drawn, index, kinds, self.shown.n_symbols, blocks)
-            self._of_kinds = _Scores(learned, drawn, index, self.shown.drawn)
+            # What is learned of each symbol, for each kind, has a variance of one over the rows.
+            width = len(self.shown.n_symbols)
+            unsure = {
+                int(k): width * len(np.unique(kinds[index == k])) / np.sum(index == k)
+                for k in np.unique(index)
+            }
+            self._of_kinds = _Scores(learned, drawn, index, self.shown.drawn, unsure)
         return self._of_kinds
 
     @cached_property
@@ -500,7 +521,15 @@ class _Scores:
     symbols that they learned from, and their classes. ``unseen``: draws for the other rows.
     """
 
-    def __init__(self, chances: Chances, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
+    def __init__(
+        self,
+        chances: Chances,
+        known: Ints,
+        index: Ints,
+        unseen: Sequence[Ints],
+        unsure: dict[int, float] | None = None,
+    ) -> None:
+        self.unsure = unsure or {}
         self.classes, self.index, self.known = np.unique(index), index, chances(known)
         self.unseen = [chances(drawn) for drawn in unseen]
 
@@ -516,8 +545,9 @@ class _Scores:
         seen, rows = np.zeros((len(cells[0]), n_cells)), np.arange(len(cells[0]))
         for each in cells:
             seen[rows, each] += 1.0 / len(cells)
+        unsure = 2.0 * sum(self.unsure.get(k, 0.0) for k in classes) / len(classes)
         share = _LEARNED if hidden else 1.0
-        return _View(seen, None, np.full(n_cells, 1.0 / n_cells), share)
+        return _View(seen, None, np.full(n_cells, 1.0 / n_cells), unsure, share)
 
     def _slices(self, classes: tuple[int, ...]) -> list[Ints]:
         first, second = np.searchsorted(self.classes, classes)
@@ -801,7 +831,7 @@ def _estimate(
     centres = whiten(means - means.mean(axis=0)) / np.sqrt(len(own))
     seen = float(np.sum(centres**2))
     gain = _gain_listed(means) if view.noise is None else _gain_normal(centres)
-    slope = gain / np.sqrt(max(seen, _TINY)) / view.share
+    slope = gain / np.sqrt(max(seen, _TINY)) / view.share_seen(gain)
     # Centres are what is left of the classes' means without their average.
     keep = (np.eye(len(own)) - 1.0 / len(own)) / np.sqrt(len(own))
     shared = 0.0
