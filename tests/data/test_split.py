@@ -1,6 +1,5 @@
 """Splitting: the same rows on the same side every time."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

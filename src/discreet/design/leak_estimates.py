@@ -70,6 +70,7 @@ _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
 _STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
 # Kinds of rows that attackers tell apart at most, and rows that all of them count for in each.
 _MOST_KINDS, _PRIOR_ROWS = 64, 4.0
+_LEAST_LESSONS = 3_000  # rows, known and unseen, of which attackers learn what each kind sends
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
@@ -169,6 +170,11 @@ class _Look:
     blocks: Sequence[tuple[int, ...]]
     hidden: bool
     over: Callable[[], bool]
+
+    @property
+    def teaches_kinds(self) -> bool:
+        """Whether rows are enough to learn what each kind sends: of fewer all seems uncertain."""
+        return self.n_rows >= _LEAST_LESSONS
 
 
 def estimate_leaks(
@@ -490,7 +496,8 @@ def _possible_views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> I
         yield _View(seen, None, _middle(before))
     if look.correct is _fitted:
         return
-    yield taught.scores_of_kinds(look.blocks).view(classes)
+    if look.teaches_kinds:
+        yield taught.scores_of_kinds(look.blocks).view(classes)
     if look.hidden:
         yield from (scores.view(classes, hidden=True) for scores in taught.scores)
 
@@ -506,7 +513,8 @@ def _count_views(shown: _Shown, look: _Look) -> int:
         return 1
     n_sensors = len(shown.tables)
     some = min(_ALONE, n_sensors) + 1 + min(_PAIRS, n_sensors * (n_sensors - 1) // 2)
-    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 1 + 2 * look.hidden
+    listed = lists_all(shown.n_outputs, look.n_rows)
+    return listed + 1 + some + look.teaches_kinds + 2 * look.hidden
 
 
 Chances = Callable[[Ints], Floats]
