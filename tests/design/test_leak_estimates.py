@@ -563,7 +563,7 @@ def test_every_class_teaches_as_many_rows_in_any_order():
 def test_what_nobody_could_learn_of_is_not_known(learned, absent):
     """No known row has the class, and many of those left out do."""
     rng = np.random.default_rng(22)
-    known, unseen = in_parts(hidden(4000, rng, n_classes=3), 2000)
+    known, unseen = in_parts(hidden(8000, rng, n_classes=3), 4000)
     known = known.take(np.flatnonzero(~np.isin(known.private[0].index, absent)))
     found = estimate_leaks(noisy(1.0), known, unseen, hidden=learned)
     assert average([found]).error == np.inf
