@@ -7,13 +7,13 @@ import pytest
 from support.matrices import crossed
 
 from discreet.data.columns import Labels
-from discreet.design.counts.counting import count_pairs
-from discreet.design.counts.estimate import (
+from discreet.design.counts.blocks import (
     SensorDependence,
     find_blocks,
     find_dependence,
     sensors_depend,
 )
+from discreet.design.counts.counting import count_pairs
 from discreet.design.training_rows import Sample
 
 

@@ -25,10 +25,10 @@ from discreet.design.counts.ascent import (
     hop_from,
     settle,
 )
+from discreet.design.counts.blocks import PAIRED_ROWS
 from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import (
     BLOCK_ROWS,
-    PAIRED_ROWS,
     CountModel,
     estimate_counts,
     find_structure,
