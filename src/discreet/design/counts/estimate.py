@@ -8,14 +8,15 @@ cell. How much of each is chosen by the likelihood of rows left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.design.counts.blocks import find_blocks, find_dependence
+from discreet.design.counts.blocks import Stop, find_blocks, find_dependence, share_out
 from discreet.design.counts.counting import FOLDS, Counts, cell_index
 from discreet.design.training_rows import Sample
 
@@ -159,6 +160,8 @@ def _changed(how: Sequence[Smoothing], sensors: Sequence[int], **values: float) 
 
 BLOCK_ROWS = 100_000
 """Most rows that the joint codes of a block are counted in."""
+_MOST_JOINT = 2**22  # p(joint code|cell) of all blocks, as a design holds several such models
+_LEAST_JOINT = 2**12  # rows that joint codes are counted in, or blocks are left out
 _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is known of them
 
 
@@ -166,12 +169,15 @@ _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is know
 class Structure:
     """What is chosen once, from all rows: how to smooth, and which sensors form blocks.
 
-    ``left_over``: whether sensors surely depend that no block holds together, two or all of them.
+    ``left_over``: whether sensors surely depend that no block holds together, two or all of them,
+    or may, since time was over before all were looked at. ``joint_rows``: most rows that joint
+    codes of blocks are counted in.
     """
 
     smoothing: list[Smoothing]
     blocks: list[tuple[int, ...]]
     left_over: bool = False
+    joint_rows: int = BLOCK_ROWS
 
 
 @dataclass(frozen=True)
@@ -232,20 +238,46 @@ def join_models(models: Sequence[CountModel]) -> CountModel:
     )
 
 
-def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> Structure:
+def find_structure(
+    sample: Sample, counts: Counts, n_symbols: Sequence[int], stop: Stop | None = None
+) -> Structure:
     """Choose the smoothing by the likelihood of folds left out, and find the blocks.
 
-    Pairs are counted in the rows of the sample.
+    Pairs are counted in the rows of the sample, until all are or it is stopped. Sensors that were
+    not paired then may depend, which is left over.
     """
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
-    blocks, left_over = [], False
-    for first, dependence in find_dependence(sample):
+    ties: dict[tuple[int, ...], float] = {}
+    left_over = False
+    for first, dependence in find_dependence(sample, stop):
         own = find_blocks(dependence.strength, n_symbols[first:][: len(dependence.strength)])
-        blocks += [tuple(first + t for t in block) for block in own]
+        for block in own:
+            tie = float(dependence.strength[np.ix_(block, block)].max())
+            ties[tuple(first + t for t in block)] = tie
         left_over = left_over or dependence.beyond(own)
-    return Structure(smoothing, blocks, left_over)
+    blocks, rows = _fit_blocks(ties, sample.sizes, counts)
+    return Structure(smoothing, blocks, left_over or len(blocks) < len(ties), rows)
+
+
+def _fit_blocks(
+    ties: Mapping[tuple[int, ...], float], sizes: Sequence[int], counts: Counts
+) -> tuple[list[tuple[int, ...]], int]:
+    """Return the blocks whose joint codes can be held, the closest ones, and in how many rows.
+
+    ``ties``: how close the closest two sensors of each block are.
+    """
+    blocks, cells = list(ties), counts.cells
+    most = _MOST_JOINT // int((cells > 0).sum())
+    by_tie = sorted(ties, key=lambda block: ties[block])
+    while blocks:
+        codes = [min(prod(sizes[t] for t in block), int(cells.sum())) for block in blocks]
+        rows = BLOCK_ROWS if sum(codes) <= most else share_out(codes, most)
+        if rows >= min(_LEAST_JOINT, *codes):
+            return blocks, min(rows, BLOCK_ROWS)
+        blocks.remove(by_tie.pop(0))
+    return [], 0
 
 
 def estimate_counts(
@@ -300,7 +332,11 @@ def _count_block(
         joint = rng.gamma(joint)
     # Few rows of a cell would make joint codes certain that are not: one row more for each
     # sensor, as independent sensors would share it out among the joint codes that occur.
-    alone = np.prod([given[t][:, distinct[:, k]] for k, t in enumerate(sensors)], axis=0)
+    alone = np.ones_like(joint)
+    for k, t in enumerate(sensors):
+        alone *= given[t][:, distinct[:, k]]
     alone /= alone.sum(axis=1, keepdims=True)
-    joint += len(sensors) * alone
-    return Block(sensors, distinct, joint / joint.sum(axis=1, keepdims=True))
+    alone *= len(sensors)
+    joint += alone
+    joint /= joint.sum(axis=1, keepdims=True)
+    return Block(sensors, distinct, joint)
