@@ -258,7 +258,8 @@ def test_choices_by_column_hold(tmp_path):
 
 def test_what_fits_is_learned_in_memory(tmp_path, monkeypatch):
     paths = write(tmp_path, house(600))
-    needed = 600 * 7 * opening.CELL_BYTES
+    monkeypatch.setattr(opening, "CELL_BYTES", 1 << 10)  # so that it is more than a megabyte
+    needed = 600 * 7 * (opening.CELL_BYTES + opening._SAMPLED_BYTES)
     assert not is_streamed(task(paths), None)
     monkeypatch.setattr(opening, "_COLUMN_BYTES", 0)
     assert not is_streamed(task(paths), opening.LIBRARY_BYTES + needed)
@@ -321,6 +322,78 @@ def test_what_is_said_to_be_enough_memory_is(tmp_path, monkeypatch, form, cell_b
         open_table(task(paths), 1000)
     enough = int(re.search(r"and (\d+) MiB are enough", str(found.value))[1])
     assert is_streamed(task(paths), enough << 20) == (form == "parquet" and cell_bytes > 24)
+
+
+def test_of_few_rows_it_is_enough_to_read_them_whole(tmp_path, monkeypatch):
+    """Streamed, each column takes more than a few rows of it do."""
+    paths = write(tmp_path, house(600))
+    whole = opening.memory_whole(opening._Size(600, 7))
+    assert whole < opening.memory_streamed(open_stream(paths))
+    monkeypatch.setattr(opening, "CELL_BYTES", 1 << 10)
+    enough = -(-opening.memory_whole(opening._Size(600, 7)) >> 20)
+    refused(f"and {enough} MiB are enough", open_table, task(paths), opening.LIBRARY_BYTES)
+    assert not is_streamed(task(paths), enough << 20)
+
+
+def test_what_is_looked_at_of_rows_left_out_is_part_of_the_memory():
+    """It grows with the rows up to some, and the table in memory with all of them."""
+    kinds = dict.fromkeys("abcdef", "number")
+    few, some, many, most = (
+        opening.memory_streamed(Stream([], kinds, rows, []))
+        for rows in (1000, 50_000, 80_000, 800_000)
+    )
+    assert few == opening.LIBRARY_BYTES + 6 * opening._COLUMN_BYTES + 1000 * 8
+    assert some - few > 100 << 20 and many - some > 100 << 20
+    assert most - many == 720_000 * 8
+    whole = [opening.memory_whole(opening._Size(rows, 300)) for rows in (100_000, 200_000)]
+    assert whole[1] - whole[0] == 100_000 * 300 * opening.CELL_BYTES
+
+
+@pytest.mark.parametrize("cell", ["1", "0.123456"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_the_size_of_a_text_is_told_by_its_lines(tmp_path, cell, name):
+    separator = "," if name.endswith("csv") else "\t"
+    line = separator.join([cell] * 12) + "\n"
+    (tmp_path / name).write_text(separator.join(f"s{k}" for k in range(12)) + "\n" + line * 50_000)
+    found = opening._size([tmp_path / name])
+    assert found.columns == 12 and found.rows == pytest.approx(50_000, rel=0.01)
+
+
+MEASURED = """
+import re, sys
+from pathlib import Path
+from discreet.cli import main
+try:
+    main()
+finally:
+    found = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())
+    print("used", found[1] if found else 0)
+"""
+
+
+@pytest.mark.parametrize("kind", ["categories", "wide", "classes"])
+def test_memory_that_is_said_to_be_enough_holds(tmp_path, kind):
+    """Many codes, columns or classes: pairs of codes took gigabytes, joint codes hundreds."""
+    rng = np.random.default_rng(0)
+    n, columns = (2000, 300) if kind == "wide" else (12_000, 10)
+    fall, who, state = rng.integers(2, size=(3, n))
+    readings = np.round(fall[:, None] + state[:, None] + rng.normal(size=(n, columns)), 3)
+    if kind == "categories":
+        readings = (97 * readings).astype(int) % 990
+    table = pd.DataFrame(readings).add_prefix("s")
+    if kind == "categories":
+        table = "v" + table.astype(str)
+    table = table.assign(fall=fall, who=who if kind != "classes" else rng.integers(40, size=n))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    enough = -(-opening.memory_whole(opening._size([tmp_path / "t.csv"])) >> 20)
+    found = subprocess.run(
+        [sys.executable, "-c", MEASURED, "learn", "t.csv", "--public", "fall", "--private", "who",
+         "--out", "m.json", "--time-limit", "1s", "--memory", f"{enough}M"],
+        cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout.split()[-1]) <= enough << 10
 
 
 def test_a_stored_index_is_read(tmp_path):

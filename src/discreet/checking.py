@@ -23,7 +23,7 @@ from discreet.data.roles import MOST_ROWS, Role, guess_facts
 from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows, read_stretches
 from discreet.data.text_files import TextForm, text_form
-from discreet.design.counts.estimate import sensors_depend
+from discreet.design.counts.blocks import sensors_depend
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
 from discreet.design.training_rows import split_folds

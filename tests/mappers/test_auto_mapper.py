@@ -209,6 +209,8 @@ def test_the_cost_that_is_told_is_that_of_four_levels_and_of_all_rows(asked, row
         return 100.0
 
     def report(progress):
+        if progress.phase == "pairs":  # before it is known how long the rest takes
+            return False
         said.append(progress.seconds)
         raise InterruptedError
 
@@ -348,6 +350,25 @@ def test_what_is_called_met_is_kept_where_all_sensors_follow_a_state_that_nobody
     assert fitted.structure_.left_over and told.met
     assert told.advantage + 3.0 * told.advantage_error <= 0.05
     assert exact_leak(fitted.mapping_, joint, given) <= 0.05
+
+
+def test_once_time_is_over_sensors_that_were_not_looked_at_are_taken_to_depend():
+    """They follow the facts alone, but nobody has seen that."""
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 3000))
+    X = (rng.random((3000, 14)) < 0.3 + 0.3 * h[:, None]).astype(int)
+    phases = set()
+
+    def over(progress):
+        phases.add(progress.phase)
+        return True
+
+    fitted = Mapper(max_advantage=0.2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnmetRequestWarning)
+        fitted.fit_reporting(X, h, pd.Series(g, name="g"), report=over)
+    assert fitted.structure_.left_over and not fitted.structure_.blocks
+    assert "pairs" in phases
 
 
 def test_what_hundreds_of_pairs_tell_together_is_not_called_met():

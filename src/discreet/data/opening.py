@@ -11,9 +11,11 @@ however it ends; where the system cannot do without a name, it is gone at the en
 
 from __future__ import annotations
 
+import gzip
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +41,13 @@ CELL_BYTES = 24
 """What a cell takes while it is learned from in memory: the reading, its code, and copies."""
 LIBRARY_BYTES = 360 << 20
 """What a process takes that learns from hardly anything."""
+_SAMPLED_ROWS = 100_000  # that are kept as rows, of any table
+_SAMPLED_BYTES = 16  # more for each of their cells: codes of those that are left out, and of others
+_LOOKED_AT_BYTES = 18 << 10  # of a row that is left out: chances of 1,024 outputs, and a copy
+_LOOKED_AT_SHARE, _LOOKED_AT_ROWS = 4, 20_000  # one in so many rows, and so many at most
+_LOOKED_AT_ANYWAY = 80 << 20  # of these bytes, in ``LIBRARY_BYTES``
 _COLUMN_BYTES = 8 << 20  # the sample's readings and codes, copies of them, and a reader's own
+_BEGIN, _LEAST_LINES = 1 << 18, 4  # bytes of a text that tell how long its lines are
 _ROW_BYTES = 8  # classes, group and side of the split
 _OWN_FILES = Path("/proc/self/fd")
 _DTYPES = {"whole": "int64", "number": "float64", "boolean": "boolean", "text": "str"}
@@ -58,15 +66,13 @@ def open_table(
     table, and for as much as it takes where it cannot be streamed. ``work_dir``: where a text table
     that is streamed is copied to. Raises InputError: if that is less than it takes at the least.
     """
-    needed = memory_needed(files) if all(file.is_file() for file in files) else 0
+    size = _size(files) if all(file.is_file() for file in files) else _Size(0, 0)
+    needed, whole = size.cells * CELL_BYTES, memory_whole(size)
+    if memory is not None and memory < LIBRARY_BYTES:
+        streamed = memory_streamed(open_stream(files)) if can_stream(files) else whole
+        raise _too_little(files, memory, min(whole, streamed))
     allowed = DEFAULT_MEMORY if in_memory is None else in_memory
-    if memory is not None:
-        if memory < LIBRARY_BYTES:
-            whole = LIBRARY_BYTES + max(needed, 1 << 20)
-            streamed = memory_streamed(open_stream(files)) if can_stream(files) else whole
-            raise _too_little(files, memory, min(whole, streamed))
-        allowed = memory - LIBRARY_BYTES
-    if needed <= allowed:
+    if needed <= allowed if memory is None else whole <= memory:
         return Frame(read_tables(files))
     if can_stream(files):
         stream = open_stream(files)
@@ -74,13 +80,13 @@ def open_table(
         stream = stream_text(files, work_dir)
     elif memory is not None:
         raise InputError(
-            f"{files[0]}: learning from it takes about {needed >> 20} MiB, and text beside Parquet "
+            f"{files[0]}: learning from it takes about {whole >> 20} MiB, and text beside Parquet "
             "cannot be streamed. Give one kind of file, or allow more with --memory."
         )
     else:
         return Frame(read_tables(files))
     if memory is not None and memory < (least := memory_streamed(stream)):
-        raise _too_little(files, memory, least)
+        raise _too_little(files, memory, min(whole, least))
     return stream
 
 
@@ -92,28 +98,69 @@ def _too_little(files: Sequence[Path], memory: int, enough: int) -> InputError:
     )
 
 
-def memory_needed(files: Sequence[Path]) -> int:
-    """Return about how many bytes it takes to learn from the files in memory.
+@dataclass(frozen=True)
+class _Size:
+    """How large a table is, about."""
 
-    Of Parquet files the number of cells is known; of text, a cell has about four characters.
-    """
-    if can_stream(files):
-        stream = open_stream(files)
-        return stream.rows * len(stream.kinds) * CELL_BYTES
-    size = 0
-    for file in files:
-        packed = 5 if file.name.lower().endswith(".gz") else 1
-        size += packed * (file.stat().st_size if file.is_file() else 0)
-    return size // 4 * CELL_BYTES
+    rows: int
+    columns: int
+
+    @property
+    def cells(self) -> int:
+        return self.rows * self.columns
+
+
+def memory_needed(files: Sequence[Path]) -> int:
+    """Return about how many bytes a table takes in memory while it is learned from."""
+    return _size(files).cells * CELL_BYTES
+
+
+def memory_whole(size: _Size) -> int:
+    """Return about how many bytes it takes to learn from a table that is read whole."""
+    sampled = min(size.rows, _SAMPLED_ROWS) * size.columns * _SAMPLED_BYTES
+    table = max(size.cells * CELL_BYTES, 1 << 20)
+    return LIBRARY_BYTES + table + sampled + _looked_at(size.rows)
 
 
 def memory_streamed(stream: Stream) -> int:
     """Return how many bytes it takes to learn from a stream, however small the batches.
 
-    The libraries, what is kept of each column, and classes and split of each row; as
-    ``research.benchmarks.streamed_learn`` has measured them.
+    The libraries, what is kept of each column, classes and split of each row, and what is looked at
+    of rows that are left out; as ``research.benchmarks.streamed_learn`` has measured them.
     """
-    return LIBRARY_BYTES + len(stream.kinds) * _COLUMN_BYTES + stream.rows * _ROW_BYTES
+    columns = len(stream.kinds) * _COLUMN_BYTES
+    return LIBRARY_BYTES + columns + stream.rows * _ROW_BYTES + _looked_at(stream.rows)
+
+
+def _looked_at(rows: int) -> int:
+    """Return how many bytes more are taken by what rows that are left out show."""
+    taken = min(rows // _LOOKED_AT_SHARE, _LOOKED_AT_ROWS) * _LOOKED_AT_BYTES
+    return max(taken - _LOOKED_AT_ANYWAY, 0)
+
+
+def _size(files: Sequence[Path]) -> _Size:
+    """Return how large a table is: by the files' account, or about, by how texts begin."""
+    if can_stream(files):
+        stream = open_stream(files)
+        return _Size(stream.rows, len(stream.kinds))
+    sizes = [_size_of_text(file) for file in files]
+    return _Size(sum(size.rows for size in sizes), max(size.columns for size in sizes))
+
+
+def _size_of_text(file: Path) -> _Size:
+    """Return about how large a table is; where lines do not tell, a cell has four characters."""
+    zipped = file.name.lower().endswith(".gz")
+    size = file.stat().st_size * (5 if zipped else 1)
+    try:
+        with gzip.open(file) if zipped else file.open("rb") as stream:
+            begin = stream.read(_BEGIN)
+    except (OSError, EOFError, zlib.error):  # is refused where it is read
+        begin = b""
+    lines = begin.splitlines()
+    if len(lines) < _LEAST_LINES or file.name.lower().endswith((".parquet", ".xlsx")):
+        return _Size(size // 4, 1)
+    columns = 1 + max(lines[0].count(mark) for mark in (b",", b";", b"\t", b"|"))
+    return _Size(size * len(lines) // len(begin), columns)
 
 
 # --- Text, copied into Parquet --------------------------------------------------------------

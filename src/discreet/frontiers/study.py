@@ -49,7 +49,7 @@ from discreet.data.split import split_rows, table_digest
 from discreet.data.strict_model import explain
 from discreet.data.table_warnings import check_groups
 from discreet.data.tables import read_stretches
-from discreet.design.counts.estimate import sensors_depend
+from discreet.design.counts.blocks import sensors_depend
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim, aim_for
 from discreet.design.inputs import (

@@ -187,11 +187,11 @@ class Mapper(PrivacyMapper):
             report = printed()
         limited = in_time(report, self.time_budget)
         sample = coded.sample
-        parts, design = self._leave_out(settings, coded, rng)
+        parts, design = self._leave_out(settings, coded, rng, limited)
         hidden = design.structure.left_over and not looks_at_all(settings, sample)
         many = self.rounds == 1 and has_many(sample, coded.groups, hidden=True)
         if hidden and many and not parts.for_good:
-            parts, design = self._leave_out(settings, coded, rng, hidden=True)
+            parts, design = self._leave_out(settings, coded, rng, limited, hidden=True)
         self.structure_ = design.structure
         search = LevelSearch(
             settings, sample, coded.groups, parts, design, rng,
@@ -199,13 +199,20 @@ class Mapper(PrivacyMapper):
             report=limited,
             n_jobs=self.n_jobs or 1,
         )  # fmt: skip
-        if report is not None and limited is not None:
+        # What is left of time that is over, nobody needs to know.
+        if report is not None and limited is not None and not limited(Progress("pairs", 1.0)):
             seconds = self._estimate_seconds(settings, design, search)
             limited(Progress("search", 0.0, seconds=seconds))
         return search
 
     def _leave_out(
-        self, settings: Settings, coded: Coded, rng: np.random.Generator, *, hidden: bool = False
+        self,
+        settings: Settings,
+        coded: Coded,
+        rng: np.random.Generator,
+        report: Report | None,
+        *,
+        hidden: bool = False,
     ) -> tuple[Parts, CountDesign]:
         """Choose which rows to leave out, and count the others."""
         evidence, groups = self.rounds > 1, coded.groups
@@ -220,6 +227,7 @@ class Mapper(PrivacyMapper):
         return parts, CountDesign(
             settings, coded.counted, parts.left_out, rng,
             beyond=bool(self.beyond_answer), evidence=evidence, grouped=groups is not None,
+            report=report,
         )  # fmt: skip
 
     def _keep(self, found: Found, search: LevelSearch) -> None:

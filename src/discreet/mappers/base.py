@@ -26,6 +26,7 @@ from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.fit_encoders import fit_sensors
 from discreet.data.table_warnings import same_facts
+from discreet.design.counts.blocks import sensors_depend
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
     Part,
@@ -35,7 +36,6 @@ from discreet.design.counts.counting import (
     in_turn,
     sample_index,
 )
-from discreet.design.counts.estimate import sensors_depend
 from discreet.design.expected import (
     Request,
     answer_drawn,

@@ -3,7 +3,7 @@
 import numpy as np
 from support.count_worlds import draw_sample
 
-from discreet.design.counts.counting import FOLDS, cell_index, count_codes, count_pairs
+from discreet.design.counts.counting import FOLDS, PairCounts, cell_index, count_codes
 
 
 def facts_of(sample):
@@ -39,10 +39,17 @@ def test_counts_of_batches_add_up():
 def test_pairs_are_those_of_a_loop():
     sample = draw_sample(50)
     cell, edges = cell_index(facts_of(sample)), np.cumsum([0, *sample.sizes])[:-1]
-    slow = np.zeros((6, 9, 9), dtype=int)
+    slow, single = np.zeros((6, 9, 9), dtype=int), np.zeros((6, 9), dtype=int)
     for c, row in zip(cell, sample.codes + edges, strict=True):
         for a in row:
+            single[c, a] += 1
             for b in row:
                 slow[c, a, b] += 1
-    found = list(count_pairs(sample.codes, sample.sizes, cell))
-    np.testing.assert_array_equal(found, slow)
+    pairs = PairCounts(sample.codes, sample.sizes, cell)
+    owner = np.repeat(np.arange(3), sample.sizes)
+    slow *= owner[:, None] <= owner  # each two sensors once
+    for k in range(6):
+        np.testing.assert_array_equal(pairs.count(k, range(3)), slow[k])
+        np.testing.assert_array_equal(pairs.count(k, range(1, 3)), slow[k, 3:, 3:])
+    np.testing.assert_array_equal(pairs.single, single)
+    np.testing.assert_array_equal(pairs.totals, np.bincount(cell))

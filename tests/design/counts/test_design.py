@@ -8,7 +8,7 @@ from support.count_worlds import draw_sample, random_model, random_tables
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
-from discreet.design.counts import ascent, design
+from discreet.design.counts import ascent, design, estimate
 from discreet.design.counts.ascent import settle
 from discreet.design.counts.counting import count_codes, counted_rows
 from discreet.design.counts.design import (
@@ -18,6 +18,7 @@ from discreet.design.counts.design import (
     plan_climbs,
     pose,
 )
+from discreet.design.counts.estimate import estimate_counts, find_structure
 from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
 from discreet.design.training_rows import Sample
@@ -162,3 +163,82 @@ def test_models_are_drawn_unless_attackers_compare_very_much(n_public, n_private
     settings = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
     design = CountDesign(settings, counted, None, rng)
     assert len(design._draws(None, Target(0.9))) == drawn
+
+
+# --- Blocks ----------------------------------------------------------------------------------
+
+
+def copied(n_rows=5000):
+    """Return counted rows of three sensors and a copy of each, that of the first the closest."""
+    rng, three = np.random.default_rng(0), draw_sample(n_rows)
+    codes = rng.integers(8, size=(n_rows, 6))
+    for t, share in enumerate((0.9, 0.5, 0.7)):
+        codes[:, t + 3] = np.where(rng.random(n_rows) < share, codes[:, t], codes[:, t + 3])
+    sample = Sample(codes, (8,) * 6, three.public, three.private, (8,) * 6)
+    counts = count_codes(codes, sample.sizes, sample.facts)
+    return counted_rows(counts, sample, np.arange(n_rows), None)
+
+
+def test_of_blocks_that_take_too_much_the_closest_are_kept(monkeypatch):
+    counted = copied()
+    given = counted.sample, counted.counts, (2,) * 6
+    found = find_structure(*given)
+    assert found.blocks == [(0, 3), (1, 4), (2, 5)] and not found.left_over
+    assert found.joint_rows == estimate.BLOCK_ROWS
+    monkeypatch.setattr(estimate, "_MOST_JOINT", 6 * 64 * 2)
+    found = find_structure(*given)
+    assert found.blocks == [(0, 3), (2, 5)] and found.left_over
+    monkeypatch.setattr(estimate, "_MOST_JOINT", 0)
+    found = find_structure(*given)
+    assert found.blocks == [] and found.left_over
+
+
+def test_blocks_hold_as_many_joint_codes_as_are_allowed(monkeypatch):
+    counted = copied()
+    monkeypatch.setattr(estimate, "_MOST_JOINT", 6 * 60)
+    monkeypatch.setattr(estimate, "_LEAST_JOINT", 20)
+    structure = find_structure(counted.sample, counted.counts, (2,) * 6)
+    assert len(structure.blocks) == 3 and structure.joint_rows == 20
+    made = CountDesign(
+        Settings((2,) * 6, CountKernel(), LOSSES["logistic"], 1e-3, 1e-3),
+        counted, None, np.random.default_rng(0),
+    )  # fmt: skip
+    model = made._model(None, np.random.default_rng(0))
+    assert sum(block.given.size for block in model.blocks) <= 6 * 60
+    for block in model.blocks:
+        np.testing.assert_allclose(block.given.sum(axis=1), 1.0)
+
+
+def test_joint_codes_are_shared_out_as_a_loop_does():
+    counted = copied(300)
+    structure = find_structure(counted.sample, counted.counts, (2,) * 6)
+    model = estimate_counts(counted.sample, counted.counts, structure)
+    facts = [fact.index for fact in counted.sample.facts]
+    assert model.blocks
+    for block in model.blocks:
+        for c, (h, g) in enumerate(model.facts):
+            own = counted.sample.codes[(facts[0] == h) & (facts[1] == g)][:, block.sensors]
+            seen = [(own == codes).all(axis=1).sum() for codes in block.codes]
+            one, other = (model.given[t][c] for t in block.sensors)
+            alone = np.array([one[a] * other[b] for a, b in block.codes])
+            slow = np.array(seen) + 2 * alone / alone.sum()
+            np.testing.assert_allclose(block.given[c], slow / slow.sum())
+
+
+def test_time_ends_the_look_at_pairs_and_what_was_not_looked_at_is_left_over():
+    counted, told = copied(), []
+
+    def tell(progress, stop):
+        told.append((progress.phase, progress.done))
+        return stop
+
+    for stop in (False, True):
+        told.clear()
+        made = CountDesign(
+            Settings((2,) * 6, CountKernel(), LOSSES["logistic"], 1e-3, 1e-3),
+            counted, None, np.random.default_rng(0), report=partial(tell, stop=stop),
+        )  # fmt: skip
+        assert {phase for phase, _ in told} == {"pairs"} and told[0][1] == 0.0
+        assert made.structure.left_over is stop
+        assert len(made.structure.blocks) == 3 * (not stop)
+    assert len(told) == 1

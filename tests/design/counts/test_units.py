@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.count_worlds import random_model, random_tables
 
+from discreet.design.counts import units as units_module
 from discreet.design.counts.design import model_fusion
 from discreet.design.counts.units import Units
 
@@ -53,6 +54,21 @@ def test_pull_back_is_the_slope(block):
         moved[t, k, z] += 1e-6
         step = np.sum(weights * (units.chances(moved)[0] - chances)) / 1e-6
         assert slope[t, k, z] == pytest.approx(step, abs=1e-6)
+
+
+@pytest.mark.parametrize("before", [(), (3,)])
+def test_products_that_are_not_kept_are_the_same_on_the_way_back(before, monkeypatch):
+    model, tables = random_model(SIZES, block=(0, 1, 2)), random_tables(SIZES, SYMBOLS)
+    units = Units(model, SYMBOLS)
+    padded = np.broadcast_to(units.pad(tables), (*before, 4, 4, 3))
+    found = []
+    for kept in (2**26, 0):
+        monkeypatch.setattr(units_module, "_KEPT_BYTES", kept)
+        chances, products = units.chances(padded)
+        assert (products[0]() is products[0]()) is (kept > 0)
+        found.append((chances, units.pull_back(np.cos(chances), products)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @each_block

@@ -42,6 +42,7 @@ _STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
 _AT_ONCE_CHANCES = 2**15  # of outputs given cells, in all climbs that take steps together
+_AT_ONCE_BYTES = 2**26  # of products over blocks likewise
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy: to begin with, at most, and by how much it
 # rises with every step, for good and at once, where the leak is twice the limit.
@@ -156,7 +157,8 @@ class Problem:
         if self.listed is None:
             return 1
         each = self.listed.shape[1] * len(self.units.model.prior)
-        return max(1, _AT_ONCE_CHANCES // int(each))
+        at_once = _AT_ONCE_CHANCES // int(each)
+        return max(1, min(at_once, _AT_ONCE_BYTES // max(self.units.product_bytes, 1)))
 
     def weigh(
         self, chances: Floats, count: int, rng: np.random.Generator

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from discreet.design.training_rows import Sample
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
 _MOST_COUNTERS = 1 << 13  # that are near the processor
+_PAIRED_AT_ONCE = 1 << 10  # rows that pairs are counted in at once: their places stay there, too
 SAMPLED_ROWS = 100_000
 """Most rows that are looked at as rows: for encoders, dependence, and levels tried."""
 
@@ -165,28 +165,49 @@ def counted_rows(counts: Counts, sample: Sample, numbers: Ints, groups: Ints | N
     return CountedRows(counts, totals, n_rows, sample, numbers, groups)
 
 
-def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints) -> Iterator[Floats]:
-    """Count the pairs of codes of all sensors: yield one square matrix for each cell that occurs.
+class PairCounts:
+    """Counts pairs of codes in one cell after the other, of some sensors with all later ones.
 
-    Rows and columns are the codes of all sensors, one sensor after the other. Of many codes and
-    cells, the matrices of all cells at once would take gigabytes.
+    Codes stand in one row, one sensor after the other: all pairs of them in all cells at once would
+    take gigabytes.
+
+    ``edges``: where the codes of each sensor begin, and end. ``totals``: rows of each cell that
+    occurs. ``single``: how often each code occurs, cells by codes.
     """
-    edges = np.cumsum([0, *sizes])
-    order = np.argsort(cell, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
-        yield _count_pairs_alike(codes[rows], edges)
 
+    def __init__(self, codes: Ints, sizes: Sequence[int], cell: Ints) -> None:
+        self.edges = np.cumsum([0, *sizes])
+        order = np.argsort(cell, kind="stable")
+        self._begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        self.totals = np.diff(self._begins, append=len(cell))
+        self._places = np.empty(codes.T.shape, dtype=np.int32)
+        for t, column in enumerate(codes.T):
+            self._places[t] = column[order] + self.edges[t]
+        self.single = np.zeros((len(self.totals), self.edges[-1]), dtype=np.int32)
+        for k in range(len(self.totals)):
+            self.single[k] = np.bincount(self._rows(k).ravel(), minlength=self.edges[-1])
 
-def _count_pairs_alike(codes: Ints, edges: Ints) -> Floats:
-    """Count the pairs of codes of rows in one cell."""
-    found = np.empty((edges[-1], edges[-1]))
-    places = np.ascontiguousarray((codes + edges[:-1]).T)
-    for t, (begin, end) in enumerate(pairwise(edges)):
-        shape = end - begin, edges[-1] - begin  # of this sensor's codes by its and all later ones'
-        flat = (places[t] - begin) * shape[1] + (places[t:] - begin)
-        block = np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-        found[begin:end, begin:], found[begin:, begin:end] = block, block.T
-    return found
+    def count(self, k: int, some: range) -> Floats:
+        """Return the pairs in a cell of the codes of some sensors, and of these and all later ones.
+
+        Each two sensors once: of later codes in rows with earlier ones nothing is counted.
+        """
+        begin, end = self.edges[some.start], self.edges[-1]
+        found = np.zeros((self.edges[some.stop] - begin, end - begin))
+        places = self._rows(k)
+        for t in some:
+            own, later = self.edges[t], slice(self.edges[t] - begin, self.edges[t + 1] - begin)
+            shape = later.stop - later.start, int(end - own)
+            block = found[later, later.start :]
+            for first in range(0, places.shape[1], _PAIRED_AT_ONCE):
+                few = places[t:, first : first + _PAIRED_AT_ONCE] - own
+                flat = (few[0] * shape[1] + few).ravel()
+                block += np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
+        return found
+
+    def _rows(self, k: int) -> NDArray[np.int32]:
+        """Return the codes in a cell, sensors by rows."""
+        return self._places[:, self._begins[k] : self._begins[k] + self.totals[k]]
 
 
 # --- One pass over a table ------------------------------------------------------------------

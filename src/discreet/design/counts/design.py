@@ -25,10 +25,9 @@ from discreet.design.counts.ascent import (
     hop_from,
     settle,
 )
+from discreet.design.counts.blocks import PAIRED_ROWS
 from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import (
-    BLOCK_ROWS,
-    PAIRED_ROWS,
     CountModel,
     estimate_counts,
     find_structure,
@@ -389,7 +388,8 @@ class CountDesign:
     """Designs on the counts of all rows but those left out.
 
     ``structure``, smoothing and blocks, is chosen once, without the rows that are left out for
-    good. ``grouped``: whether rows may depend on one another.
+    good. ``grouped``: whether rows may depend on one another. ``report``: told how far sensors have
+    been looked at in pairs, and may end that.
     """
 
     def __init__(
@@ -402,6 +402,7 @@ class CountDesign:
         beyond: bool = False,
         evidence: bool = False,
         grouped: bool = False,
+        report: Report | None = None,
     ) -> None:
         self.settings, self.counted, self.grouped = settings, counted, grouped
         self.beyond, self.evidence = beyond, evidence
@@ -411,7 +412,11 @@ class CountDesign:
         self.counts: dict[int, Counts] = {}
         sample = self._some(for_good, PAIRED_ROWS, rng)
         counts = self._counts(for_good)
-        self.structure = find_structure(sample, counts, settings.n_symbols)
+
+        def stop(done: float) -> bool:
+            return report is not None and report(Progress("pairs", done))
+
+        self.structure = find_structure(sample, counts, settings.n_symbols, stop)
 
     def __call__(
         self,
@@ -465,7 +470,7 @@ class CountDesign:
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
         """Return what all rows but some say, the same at every level."""
         if id(left_out) not in self.models:
-            sample = self._some(left_out, BLOCK_ROWS if self.structure.blocks else 0, rng)
+            sample = self._some_joint(left_out, rng)
             counts = self._counts(left_out)
             self.models[id(left_out)] = estimate_counts(sample, counts, self.structure)
         return self.models[id(left_out)]
@@ -484,7 +489,7 @@ class CountDesign:
             return []
         if id(left_out) not in self.draws:
             rng = np.random.default_rng(0)
-            sample = self._some(left_out, BLOCK_ROWS if self.structure.blocks else 0, rng)
+            sample = self._some_joint(left_out, rng)
             given = sample, self._counts(left_out), self.structure, rng
             self.draws[id(left_out)] = [estimate_counts(*given) for _ in range(_DRAWS)]
         return self.draws[id(left_out)]
@@ -495,6 +500,10 @@ class CountDesign:
         if id(left_out) not in self.counts:
             self.counts[id(left_out)] = self.counted.without(left_out)
         return self.counts[id(left_out)]
+
+    def _some_joint(self, left_out: Ints | None, rng: np.random.Generator) -> Sample:
+        """Return the rows that joint codes of blocks are counted in."""
+        return self._some(left_out, self.structure.joint_rows if self.structure.blocks else 0, rng)
 
     def _some(self, left_out: Ints | None, most: int, rng: np.random.Generator) -> Sample:
         """Return at most so many of the sample's rows that are not left out."""

@@ -17,7 +17,8 @@ variance of the estimate of p - p' is therefore part of x, as if the truth were 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -29,7 +30,10 @@ from discreet.design.counts.estimate import CountModel
 from discreet.leakage.joint_outputs import Products
 
 _LEAST_CHANCE = 1e-300
+_KEPT_BYTES = 2**26  # of products over blocks: beyond, they are multiplied again on the way back
 Singles: TypeAlias = "NDArray[np.float32]"
+Again: TypeAlias = Callable[[], Products]
+"""Returns products over a block, which were kept or are multiplied again."""
 
 
 class Units:
@@ -59,6 +63,11 @@ class Units:
         self.first = self.edges[:-1]
         self.rest = np.setdiff1d(np.arange(self.edges[-1]), self.first)
         self.owner = np.repeat(np.arange(len(self.widths)), np.array(self.widths) - 1)
+        wide = self.widths[len(self.singles) :]
+        # Products over all sensors of a block, and over the first of them.
+        self.product_bytes = sum(
+            16 * len(block.codes) * width for block, width in zip(model.blocks, wide, strict=True)
+        )
 
     def pad(self, tables: Sequence[Floats]) -> Floats:
         found = np.full((len(tables), max(self.sizes), max(self.n_symbols)), 0.0)
@@ -71,7 +80,7 @@ class Units:
         pairs = enumerate(zip(self.sizes, self.n_symbols, strict=True))
         return [padded[t, :size, :n].copy() for t, (size, n) in pairs]
 
-    def chances(self, padded: Floats) -> tuple[Floats, list[Products]]:
+    def chances(self, padded: Floats) -> tuple[Floats, list[Again]]:
         """Return p(unit's output|cell), columns by cells, and what the way back needs.
 
         Of many sets of tables at once, too: the last three axes are those of one.
@@ -79,13 +88,16 @@ class Units:
         before = padded.shape[:-3]
         singles = padded[..., self.singles, :, :].swapaxes(-1, -2) @ self.given
         parts, products = [singles.reshape(*before, -1, len(self.model.prior))], []
+        keeps = math.prod(before) * self.product_bytes <= _KEPT_BYTES
         for block in self.model.blocks:
             tables = [padded[..., t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors]
-            products.append(Products(tables, block.codes))
-            parts.append(products[-1].by_output @ block.given.T)
+            again: Again = partial(Products, tables, block.codes)
+            product = again()
+            products.append(partial(_same, product) if keeps else again)
+            parts.append(product.by_output @ block.given.T)
         return np.concatenate(parts, axis=-2), products
 
-    def pull_back(self, slope: Floats, products: Sequence[Products]) -> Floats:
+    def pull_back(self, slope: Floats, products: Sequence[Again]) -> Floats:
         """Turn the slope in p(unit's output|cell) into that in the padded tables."""
         before, widest = slope.shape[:-2], max(self.n_symbols)
         found = np.zeros((*before, len(self.sizes), max(self.sizes), widest))
@@ -96,7 +108,7 @@ class Units:
         places = self.edges[len(self.singles) :]
         for k, (block, product) in enumerate(zip(self.model.blocks, products, strict=True)):
             own = slope[..., places[k] : places[k + 1], :] @ block.given
-            for t, table in zip(block.sensors, product.pull_back(own), strict=True):
+            for t, table in zip(block.sensors, product().pull_back(own), strict=True):
                 found[..., t, : self.sizes[t], : self.n_symbols[t]] = table
         return found
 
@@ -158,6 +170,10 @@ class Units:
             columns = np.flatnonzero(index[k])
             shown[self.first[k] - k + index[k, columns] - 1, columns] = 1.0
         return shown
+
+
+def _same(products: Products) -> Products:
+    return products
 
 
 def _draw_bits(shape: tuple[int, int, int], rng: np.random.Generator) -> NDArray[np.uint16]:
