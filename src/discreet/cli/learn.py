@@ -65,7 +65,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, as_argument
 from discreet.rounding import gain, percent, percents, plain_points, points, with_error
-from discreet.stopping import end_with, undisturbed
+from discreet.stopping import has_result, undisturbed
 
 if TYPE_CHECKING:
     from discreet.data.table_warnings import Doubt
@@ -428,7 +428,7 @@ def run_learn(
             learned.mapper.mapping_.save(out)
             code = None if finish is None else finish(learned.mapper, figure)
         if code is not None:  # whatever is printed from here on may find nobody who reads it
-            end_with(code)
+            has_result(code)
     if figure is not None and not figure.met:
         warned.append(say_rounds(figure))
     outcome = Outcome(learned, figure, warned)
