@@ -175,10 +175,16 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         if cells * _WHOLE_CELL > _memory():
             raise _too_large(file)
         try:
-            table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
+            return _in_pandas(parquet.read(columns=names), names)
         except MemoryError:
             raise _too_large(file) from None
-    return table
+
+
+def _in_pandas(rows: Any, names: list[str]) -> pd.DataFrame:
+    """Return what pyarrow has read; numbers of two bytes, which pandas can hardly use, have four."""
+    found: pd.DataFrame = rows.to_pandas(ignore_metadata=True)[names]
+    narrow = [name for name in names if found[name].dtype == np.float16]
+    return found.astype(dict.fromkeys(narrow, np.float32)) if narrow else found
 
 
 def _read_excel(file: Path) -> pd.DataFrame:
@@ -311,7 +317,7 @@ class FilePart:
             _check_unchanged(self.file, self.stamp)
             size = max(1, BATCH_ROWS * _BATCH_COLUMNS // max(len(read), _BATCH_COLUMNS))
             for batch in parquet.iter_batches(size, row_groups=list(self.groups), columns=read):
-                found = batch.to_pandas(ignore_metadata=True)[read]
+                found = _in_pandas(batch, read)
                 found.index = pd.RangeIndex(seen, seen + len(found))
                 seen += len(found)
                 yield with_clock(found, self.names)[list(self.names)]
