@@ -545,6 +545,24 @@ def test_rows_that_depend_show_no_limit_to_be_kept(command):
 
 
 @pytest.mark.slow
+def test_copies_in_different_groups_show_no_limit_to_be_kept(command):
+    """A table of 200 rows that was appended to itself, and groups that do not keep copies together."""
+    once = rooms(200).drop(columns="day")
+    once["hall"] += np.random.default_rng(0).normal(size=200)
+    pd.concat([once] * 10).to_csv("ten.csv", index=False)
+    asked = ["ten.csv", *FACTS, "--max-advantage", "0.4", "--out", "m", "--time-limit", "5s"]
+    code, printed, said = command("learn", *asked)
+    assert code == 3 and "rows that are 200 apart resemble each other" in said
+    assert "--group rows" not in said and "without the 1800 rows that repeat an earlier" in said
+    for group in ("rows:100", "rows:150"):
+        code, printed, said = command("learn", *asked, "--group", group)
+        assert code == 3 and "warning: rows occur again and again in different groups" in said
+        assert "Nothing is certified from such groups. Drop the copies" in said
+        assert "NOT shown to be private, since rows occur again and again in diff" in printed
+        assert command("audit", "m", "ten.csv", "--max-advantage", "0.45")[0] == 3
+
+
+@pytest.mark.slow
 def test_homes_that_nobody_named_show_no_limit_to_be_kept(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
     asked = [*FACTS, "--out", "m", "--max-advantage", "0.4", "--exclude", "Home ID"]

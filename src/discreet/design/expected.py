@@ -451,8 +451,8 @@ class Expected:
     hidden (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors
     if it allows for those of its rows itself. None if there was no wish to search for. It takes
     rows, or the groups that were named, as independent, and is never true where ``doubted``: where
-    rows were seen to depend on one another, or may, and no groups were named. ``fit`` in Python
-    does not look at that.
+    rows were seen to depend on one another, or may, and no groups were named, or copies of rows lie
+    in different ones. ``fit`` in Python does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``). ``noise_cut``: whether time
     was up before noise could be tried.
