@@ -210,6 +210,7 @@ def prepare(
     facts, groups = _check(task, table, roles, sensors, report)
     described = [describe_fact(fact.name, fact.classes) for fact in facts]
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
+    METHODS[task.method](**options).check_reachable(described[1:])
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
     METHODS[task.method].check_row_count(int((~held_out).sum()))

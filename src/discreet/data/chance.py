@@ -328,7 +328,7 @@ def _copied_groups(keys: Ints, groups: Ints) -> list[Ints]:
 
 
 def _lie_across(keys: Ints, groups: Ints) -> bool:
-    """Whether equal rows lie in different groups, and not since rows of a group resemble each other.
+    """Whether equal rows lie in different groups, and not since rows of groups resemble each other.
 
     They do resemble each other if those that follow one another are equal more often than those of
     different groups: then groups may be alike, as warm days are.

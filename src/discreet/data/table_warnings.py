@@ -531,11 +531,8 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
             )
 
 
-def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
-    """Yield the private facts that are the public one under another name, in words.
-
-    No word depends on how many rows there are: of a table and of a part of it, one is enough.
-    """
+def under_another_name(public: Labels, private: Sequence[Labels]) -> Iterator[Labels]:
+    """Yield the private facts that are the public one: each nearly always tells the other."""
     for fact in private:
         counts = np.array(
             [
@@ -544,9 +541,18 @@ def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
             ]
         )
         if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
-            yield (
-                f"private fact {fact.name!r} is the public fact {public.name!r} under another "
-                f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
-                f"Whatever answers {public.name!r} reveals it, so that no mapping is useful and "
-                "private. Name another private or public fact."
-            )
+            yield fact
+
+
+def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
+    """Yield the private facts that are the public one under another name, in words.
+
+    No word depends on how many rows there are: of a table and of a part of it, one is enough.
+    """
+    for fact in under_another_name(public, private):
+        yield (
+            f"private fact {fact.name!r} is the public fact {public.name!r} under another "
+            f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
+            f"Whatever answers {public.name!r} reveals it just as well: a limit on what is "
+            "revealed is one on the answers. Name another private or public fact."
+        )

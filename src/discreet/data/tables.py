@@ -181,7 +181,7 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
 
 def _in_pandas(rows: Any, names: list[str]) -> pd.DataFrame:
-    """Return what pyarrow has read; numbers of two bytes, which pandas can hardly use, have four."""
+    """Return what pyarrow has read; numbers of two bytes, of which pandas has no order, get four."""
     found: pd.DataFrame = rows.to_pandas(ignore_metadata=True)[names]
     narrow = [name for name in names if found[name].dtype == np.float16]
     return found.astype(dict.fromkeys(narrow, np.float32)) if narrow else found

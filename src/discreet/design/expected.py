@@ -402,7 +402,7 @@ class Shortfall:
         if not math.isfinite(self.advantage):
             return (
                 "the error of the advantage is not known, as a class is in one group only or has "
-                "too few rows, or time was up"
+                "too few rows, or time was up or it was stopped"
             )
         return (
             "the advantage, on rows left out or under the model of those learned from, is at least "
@@ -593,7 +593,11 @@ def warn_useless(
     why = ""
     if expected is not None and expected.silent:
         why = "Not met: no level of strictness kept what was asked on held-out rows, "
-        why += "and time was up before noise was tried" if expected.noise_cut else _WITH_NOISE
+        why += (
+            "and it was stopped, or time was up, before noise was tried"
+            if expected.noise_cut
+            else _WITH_NOISE
+        )
         why += ", so that the symbols are pure noise. "
     elif taught.constant:
         always = fact.classes[int(np.argmax(taught.shares))]

@@ -300,7 +300,7 @@ class PrivacyMapper(UsesMapping):
             seed = int(check_random_state(self.random_state).randint(2**31))
             self.check_row_count(coded.n_rows)
             settings = self._settings(coded)
-            self._check_reachable(coded.facts[1:])
+            self.check_reachable(coded.facts[1:])
             search = self._search(settings, coded, np.random.default_rng(seed), report)
             levels, request = self._levels(search, settings)
             found = search.find(levels, request) if request else search.take(levels[0])
@@ -445,7 +445,7 @@ class PrivacyMapper(UsesMapping):
                 "fewer rows."
             )
 
-    def _check_reachable(self, private: Sequence[Fact]) -> None:
+    def check_reachable(self, private: Sequence[Fact]) -> None:
         """Refuse a limit that no attacker can exceed."""
         fact = max(private, key=lambda each: len(each.classes))
         most = 1.0 - 1.0 / len(fact.classes)
