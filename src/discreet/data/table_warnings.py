@@ -43,7 +43,7 @@ from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of
 from discreet.data.split import Split, held_out_groups
 from discreet.data.tables import Table
 from discreet.data.time_order import clock_parts, find_clocks, has_times, in_time, parts_in_order
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, UnfitSensorError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
 
@@ -421,10 +421,11 @@ def check_mixed(name: str, column: Column) -> None:
             f"{' and others with a point' if (kinds == 'number').any() else ''}. Write points, or "
             "separate columns by semicolons and write commas throughout."
         )
-    raise InputError(
+    raise UnfitSensorError(
+        name,
         f"sensor {name!r} holds numbers, but {where}; {len(odd)} of {len(present)} rows have such "
         "texts. Fix them, write unavailable where there was no reading, or leave it out with "
-        f"--exclude {name!r}."
+        f"--exclude {name!r}.",
     )
 
 
