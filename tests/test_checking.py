@@ -12,6 +12,7 @@ from support.matrices import sparing
 from discreet.checking import check_table
 from discreet.cli.check import describe
 from discreet.data.tables import open_stream
+from discreet.errors import TableWarning
 from discreet.learning import prepare
 from discreet.task import Task
 from research.benchmarks.check_tables import (
@@ -282,3 +283,22 @@ def test_all_sensors_that_cannot_be_learned_from_are_named_with_one_command(tmp_
     assert not again.problems and again.command == found.command
     both = looked_at(table.assign(who="ann"), tmp_path)
     assert not both.cured and describe(both)[-1].startswith("next: fix this, then discreet learn ")
+
+
+@pytest.mark.parametrize("levels", [["steps"], ["steps", "room"]])
+def test_a_stored_index_is_no_sensor_unless_it_is_named_as_one(tmp_path, levels):
+    file = "home.parquet"
+    found = looked_at(clean(1).set_index(levels), tmp_path, file)
+    assert [role_of(found, each) for each in levels] == ["identifier"] * len(levels)
+    assert all(
+        any(f"column {each!r} is a level of the index that pandas stored" in said
+            for said in found.warnings)
+        for each in levels
+    )  # fmt: skip
+    for table in (None, open_stream([tmp_path / file])):
+        with pytest.warns(TableWarning, match="level of the index"):
+            assert not {*levels} & {*prepare(Task(tmp_path / file, "fall", ["who"]), table).sensors}
+    named = looked_at(clean(1).set_index(levels), tmp_path, file, sensors=["power", *levels])
+    assert [role_of(named, each) for each in levels] == ["sensor"] * len(levels)
+    without = looked_at(clean(1).rename_axis("steps").reset_index(drop=True), tmp_path, file)
+    assert role_of(without, "steps") == "sensor"

@@ -110,9 +110,12 @@ def _local(count: int) -> Iterator[Any]:
     from dask import config
 
     # A folder of our own: Dask leaves its locks behind, and the folders of workers that are killed.
-    with TemporaryDirectory(
-        prefix="discreet-", dir=config.get("temporary-directory"), ignore_cleanup_errors=True
-    ) as folder, config.set({"temporary-directory": folder}):
+    with (
+        TemporaryDirectory(
+            prefix="discreet-", dir=config.get("temporary-directory"), ignore_cleanup_errors=True
+        ) as folder,
+        config.set({"temporary-directory": folder}),
+    ):
         # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
         starting = _in_background(partial(_start, count))
         try:

@@ -808,7 +808,7 @@ def test_a_run_that_was_stopped_does_not_say_that_time_was_up(command, monkeypat
         return self.stop_asked
 
     monkeypatch.setattr(progress.LearnReport, "__call__", interrupted)
-    _, printed, said = command("learn", "home.csv", *FACTS, "--exclude", "day", "--out", "m")
+    _, printed, _ = command("learn", "home.csv", *FACTS, "--exclude", "day", "--out", "m")
     assert "stopped early" in printed and "time was up)" not in printed
     assert re.search(r"; raw readings: .* \(roughly, it was stopped\)\n", printed)
 

@@ -70,7 +70,7 @@ from discreet.stopping import has_result, undisturbed
 if TYPE_CHECKING:
     from discreet.data.table_warnings import Doubt
     from discreet.design.expected import Expected
-    from discreet.learning import Learned, Prepared
+    from discreet.learning import Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain

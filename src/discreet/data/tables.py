@@ -181,7 +181,7 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
 
 def _in_pandas(rows: Any, names: list[str]) -> pd.DataFrame:
-    """Return what pyarrow has read; numbers of two bytes, of which pandas has no order, get four."""
+    """Return what pyarrow has read; of numbers of two bytes pandas has no order: they get four."""
     found: pd.DataFrame = rows.to_pandas(ignore_metadata=True)[names]
     narrow = [name for name in names if found[name].dtype == np.float16]
     return found.astype(dict.fromkeys(narrow, np.float32)) if narrow else found
@@ -464,6 +464,17 @@ def _parquet(file: Path) -> Any:
 def _columns(schema: Any) -> list[str]:
     """Return the names of the columns; an index that pandas has stored is one if it has a name."""
     return [name for name in schema.names if not _NAMELESS_INDEX.fullmatch(name)]
+
+
+def stored_index(files: Sequence[Path]) -> list[str]:
+    """Return the columns of Parquet files that pandas has stored as levels of an index."""
+    if not can_stream(files):
+        return []
+    with _explained(files[0]), _parquet(files[0]) as parquet:
+        schema = parquet.schema_arrow
+        levels = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = _columns(schema)
+    return [each for each in levels if isinstance(each, str) and each in names]
 
 
 def _kind(arrow_type: Any) -> str:
