@@ -67,7 +67,7 @@ from discreet.design.counts.counting import (
 from discreet.design.fusion import aim_for
 from discreet.design.inputs import Coded, check_name, code_sample, describe_fact
 from discreet.errors import InputError, Problems, StoppedError, TableWarning
-from discreet.mappers.base import PrivacyMapper
+from discreet.mappers.base import PrivacyMapper, check_reachable
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
@@ -210,7 +210,7 @@ def prepare(
     facts, groups = _check(task, table, roles, sensors, report)
     described = [describe_fact(fact.name, fact.classes) for fact in facts]
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
-    METHODS[task.method](**options).check_reachable(described[1:])
+    check_reachable(options.get("max_advantage"), described[1:])
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
     METHODS[task.method].check_row_count(int((~held_out).sum()))
