@@ -10,7 +10,9 @@ import pytest
 from support.matrices import sparing
 
 from discreet.checking import check_table
+from discreet.cli.check import describe
 from discreet.data.tables import open_stream
+from discreet.errors import TableWarning
 from discreet.learning import prepare
 from discreet.task import Task
 from research.benchmarks.check_tables import (
@@ -202,7 +204,7 @@ def test_lists_and_durations_are_named_and_no_reason_to_fail(tmp_path):
     )
     found = looked_at(table, tmp_path, "home.parquet")
     assert (role_of(found, "many"), role_of(found, "span")) == ("unusable", "unusable")
-    assert len(found.problems) == 1 and "which have no code" in found.problems[0]
+    assert len(found.problems) == 2 and all("have no code" in each for each in found.problems)
     found = looked_at(table.assign(who=table["many"]), tmp_path, "home.parquet")
     assert any("'who' holds values like" in each for each in found.problems)
 
@@ -266,3 +268,37 @@ def test_nested_columns_that_are_left_out_change_nothing(tmp_path, kind):
 def test_a_nested_value_is_shown_in_one_message(tmp_path):
     found = looked_at(clean(2).assign(many=[[1, 2]] * ROWS), tmp_path, "home.parquet")
     assert len(found.problems) == 1 and "values like [1, 2] (" in found.problems[0]
+
+
+def test_all_sensors_that_cannot_be_learned_from_are_named_with_one_command(tmp_path, rng):
+    """Texts of more kinds than can be categories; without them the table is fine."""
+    rows = 8000
+    words = {f"word{k}": [f"w{each}" for each in rng.integers(1200, size=rows)] for k in range(4)}
+    table = clean(2, rows).assign(**words)
+    found = looked_at(table, tmp_path)
+    assert len(found.problems) == 4 and all("more than 1000" in each for each in found.problems)
+    assert found.cured and "--exclude word0,word1,word2,word3 " in found.command
+    assert describe(found)[-1] == f"next: or leave these out: {found.command}"
+    again = looked_at(table, tmp_path, exclude=list(words))
+    assert not again.problems and again.command == found.command
+    both = looked_at(table.assign(who="ann"), tmp_path)
+    assert not both.cured and describe(both)[-1].startswith("next: fix this, then discreet learn ")
+
+
+@pytest.mark.parametrize("levels", [["steps"], ["steps", "room"]])
+def test_a_stored_index_is_no_sensor_unless_it_is_named_as_one(tmp_path, levels):
+    file = "home.parquet"
+    found = looked_at(clean(1).set_index(levels), tmp_path, file)
+    assert [role_of(found, each) for each in levels] == ["identifier"] * len(levels)
+    assert all(
+        any(f"column {each!r} is a level of the index that pandas stored" in said
+            for said in found.warnings)
+        for each in levels
+    )  # fmt: skip
+    for table in (None, open_stream([tmp_path / file])):
+        with pytest.warns(TableWarning, match="level of the index"):
+            assert not {*levels} & {*prepare(Task(tmp_path / file, "fall", ["who"]), table).sensors}
+    named = looked_at(clean(1).set_index(levels), tmp_path, file, sensors=["power", *levels])
+    assert [role_of(named, each) for each in levels] == ["sensor"] * len(levels)
+    without = looked_at(clean(1).rename_axis("steps").reset_index(drop=True), tmp_path, file)
+    assert role_of(without, "steps") == "sensor"

@@ -27,7 +27,14 @@ from discreet.design.counts.blocks import sensors_depend
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
 from discreet.design.training_rows import split_folds
-from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError, as_argument
+from discreet.errors import (
+    DiscreetWarning,
+    EventLogError,
+    InputError,
+    ProblemsError,
+    UnfitSensorError,
+    as_argument,
+)
 from discreet.learning import Prepared, learn, open_table, prepare
 from discreet.progress import Progress, Report
 from discreet.task import Task, check_no_log, look_at_roles
@@ -59,7 +66,7 @@ class Checked:
     refuses. ``classes``: rows of each class, by fact. ``order``: whether rows depend on one
     another, in words; ``group``: what cures it. ``no_raw``: why ``raw`` is not known. ``needed``:
     rows, or groups, that an audit needs for the limit; ``held_out``: those that it has.
-    ``command``: what to run next.
+    ``command``: what to run next. ``cured``: whether it leaves out all that ``learn`` refuses.
     """
 
     table: str
@@ -80,6 +87,7 @@ class Checked:
     needed: Planned | None = None
     held_out: int | None = None
     seconds: float | None = None
+    cured: bool = False
 
 
 def check_table(task: Task, limit: float, *, guess: bool, report: Report | None = None) -> Checked:
@@ -137,7 +145,14 @@ def _look_further(
 ) -> Checked:
     said, prepared, problems = _prepare(task, table, report)
     if prepared is None:
-        return replace(first, problems=problems, warnings=said)
+        unfit = [each.sensor for each in problems if isinstance(each, UnfitSensorError)]
+        return replace(
+            first,
+            problems=list(map(str, problems)),
+            warnings=said,
+            command=_command(_without(replace(task, exclude=_excluded(task, first.roles)), unfit)),
+            cured=len(unfit) == len(problems),
+        )
     exclude = _excluded(task, first.roles)
     if task.sensors is None and len(exclude) > len(task.exclude):
         # What follows is judged by the sensors of the command that is printed.
@@ -167,19 +182,27 @@ def _look_further(
     )
 
 
+def _without(task: Task, sensors: Sequence[str]) -> Task:
+    """Return the task without some sensors."""
+    named = None if task.sensors is None else [each for each in task.sensors if each not in sensors]
+    more = [name for name in sensors if name not in task.exclude]
+    return replace(task, sensors=named, exclude=[*task.exclude, *more])
+
+
 def _prepare(
     task: Task, table: Table, report: Report | None
-) -> tuple[list[str], Prepared | None, list[str]]:
+) -> tuple[list[str], Prepared | None, list[InputError]]:
     """Return what ``learn`` warns of, what it would learn from, and what it refuses."""
-    prepared, problems = None, []
+    prepared: Prepared | None = None
+    problems: list[InputError] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             prepared = prepare(task, table, report=report)
         except ProblemsError as error:
-            problems = [str(each) for each in error.problems]
+            problems = error.problems
         except InputError as error:
-            problems = [str(error)]
+            problems = [error]
     ours = [str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)]
     return list(dict.fromkeys(ours)), prepared, problems
 
@@ -262,7 +285,7 @@ def _seconds(prepared: Prepared) -> float | None:
     return found[0] if found else None
 
 
-def _command(task: Task, group: str | None) -> str:
+def _command(task: Task, group: str | None = None) -> str:
     """Return the command to run next; what has to be filled in is in capitals."""
     stem = Path(str(task.table)).name.split(".")[0].replace("*", "") or "mapping"
     words: list[Any] = ["discreet", "learn", *map(as_argument, (task.table, *task.further))]

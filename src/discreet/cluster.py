@@ -17,14 +17,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, wait
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -109,19 +109,26 @@ def connected(where: str | None) -> Iterator[Any]:
 def _local(count: int) -> Iterator[Any]:
     from dask import config
 
-    # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
-    starting = _in_background(partial(_start, count))
-    try:
-        cluster = _result(starting)
-        # A lost process is started again, which may take a while on a busy machine; Dask would
-        # give it up after 15 s.
-        with config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
-            yield cluster
-        cluster.close()
-    except BaseException:
-        with undisturbed():
-            _end_at_once(starting)
-        raise
+    # A folder of our own: Dask leaves its locks behind, and the folders of workers that are killed.
+    with (
+        TemporaryDirectory(
+            prefix="discreet-", dir=config.get("temporary-directory"), ignore_cleanup_errors=True
+        ) as folder,
+        config.set({"temporary-directory": folder}),
+    ):
+        # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
+        starting = _in_background(partial(_start, count))
+        try:
+            cluster = _result(starting)
+            # A lost process is started again, which may take a while on a busy machine; Dask would
+            # give it up after 15 s.
+            with config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+                yield cluster
+            cluster.close()
+        except BaseException:
+            with undisturbed():
+                _end_at_once(starting)
+            raise
 
 
 def _start(count: int) -> Any:
@@ -176,9 +183,7 @@ def _result(future: Future[_T]) -> _T:
 
 def _end_at_once(starting: Future[Any]) -> None:
     """End a cluster in whatever state it is, without waiting for its workers."""
-    from dask import config
     from distributed.deploy.spec import close_clusters
-    from distributed.diskutils import WorkSpace
 
     closing = _in_background(lambda: starting.result().close())
     deadline = time.monotonic() + _END_SECONDS
@@ -189,10 +194,6 @@ def _end_at_once(starting: Future[Any]) -> None:
         wait([closing], _KILL_SECONDS)
     # What did not close in order would be closed again, with tracebacks.
     atexit.unregister(close_clusters)
-    # A new folder has Dask remove those of workers that were killed.
-    scratch = Path(config.get("temporary-directory") or gettempdir(), "dask-scratch-space")
-    with suppress(OSError):
-        WorkSpace(str(scratch)).new_work_dir(prefix="end-").release()
 
 
 def check_workers(client: Any) -> None:

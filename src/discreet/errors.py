@@ -57,6 +57,14 @@ class StoppedError(DiscreetError):
     signal = 2
 
 
+class UnfitSensorError(InputError):
+    """A column that nothing can be learned from as it is, and that may be left out instead."""
+
+    def __init__(self, sensor: str, words: str) -> None:
+        super().__init__(words)
+        self.sensor = sensor
+
+
 class DiscreetWarning(UserWarning):
     """Base of every warning that a user of discreet should see.
 

@@ -36,6 +36,7 @@ from discreet.data.split import Split, hold_out
 from discreet.data.table_warnings import (
     Doubt,
     check_both_orders,
+    check_group_copies,
     check_mixed,
     doubt_rows,
     odd_classes,
@@ -66,7 +67,7 @@ from discreet.design.counts.counting import (
 from discreet.design.fusion import aim_for
 from discreet.design.inputs import Coded, check_name, code_sample, describe_fact
 from discreet.errors import InputError, Problems, StoppedError, TableWarning
-from discreet.mappers.base import PrivacyMapper
+from discreet.mappers.base import PrivacyMapper, check_reachable
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
@@ -106,7 +107,7 @@ class Prepared:
     warning : str or None
         What to know of the rows or groups before they are learned from.
     doubt : Doubt or None
-        Why rows, of which no groups are named, cannot be taken to be independent. No limit is met
+        Why rows, or the groups that are named, cannot be taken to be independent. No limit is met
         then, whatever rows left out show.
     chain : PublicChain or None
         How the public fact moves from round to round, if rows tell their time.
@@ -209,10 +210,11 @@ def prepare(
     facts, groups = _check(task, table, roles, sensors, report)
     described = [describe_fact(fact.name, fact.classes) for fact in facts]
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
+    check_reachable(options.get("max_advantage"), described[1:])
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
     METHODS[task.method].check_row_count(int((~held_out).sum()))
-    seen = Stretches(table) if groups is None else None
+    seen = Stretches(table)
     sample = _draw_sample(table, sensors, facts, held_out, seen, report)
     kept = fit_sensors(
         sample.rows,
@@ -223,10 +225,9 @@ def prepare(
     )
     sensors = [name for name, _ in kept]
     options = _for_sensors(options, sensors)
-    dependence, doubt = _look_at_order(task, table, sensors, seen)
-    warning = None if doubt is None else doubt.warning
-    if groups is not None:
-        warning = warn_of_groups(task.split, groups.n_classes)
+    dependence, doubt = _look_at_order(task, table, sensors, seen, groups)
+    few = None if groups is None else warn_of_groups(task.split, groups.n_classes)
+    warning = few if doubt is None else doubt.warning
     plan = Plan(
         tuple(kept),
         tuple(fact.n_classes for fact in facts),
@@ -371,12 +372,16 @@ def _check_training(rows: int, split: Split) -> None:
 
 
 def _look_at_order(
-    task: Task, table: Table, sensors: list[str], seen: Stretches | None
+    task: Task, table: Table, sensors: list[str], seen: Stretches, groups: Labels | None
 ) -> tuple[Dependence | None, Doubt | None]:
-    """Return whether rows taken to be independent look like it, and what speaks against it."""
-    if seen is None:  # groups are named
-        return None, None
+    """Return whether rows taken to be independent look like it, and what speaks against it.
+
+    Of groups only whether copies lie in different ones: the audit looks at their order.
+    """
     rows = seen.finish()
+    if groups is not None:
+        copies = check_group_copies(groups, rows, sensors, task.facts)
+        return None, doubt_rows(copies, rows, sensors, task.public, task.private)
     found = check_both_orders(rows, sensors, task.public, task.private, table)
     return found, doubt_rows(found, rows, sensors, task.public, task.private)
 
@@ -434,7 +439,7 @@ def _draw_sample(
     sensors: list[str],
     facts: list[Labels],
     held_out: NDArray[np.bool_],
-    seen: Stretches | None,
+    seen: Stretches,
     report: Report | None,
 ) -> _Drawn:
     """Bring some of the rows to learn from into memory, the same however the table is read.
@@ -446,7 +451,7 @@ def _draw_sample(
     in_sample = np.zeros(int(chosen.sum()), dtype=bool)
     in_sample[numbers] = True
     chosen[chosen] = in_sample
-    batches = table.batches(sensors) if seen is None else seen.passed(table.batches(table.columns))
+    batches = seen.passed(table.batches(table.columns))
     parts = [
         batch.loc[chosen[batch.index], sensors]
         for batch in _told(batches, "sample", table.rows, report)

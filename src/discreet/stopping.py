@@ -27,6 +27,7 @@ _SIGNALLED = 128  # and the number of the signal, as shells have it
 _SERVICES = {"serve", "sensor", "dashboard", "record", "demo"}
 _before: dict[int, Any] = {}
 _taken: list[int] = []
+_result: list[int] = []  # the exit code of what has been written
 _owner: list[int] = []  # the process that took signals over; what it forks is none of ours
 
 
@@ -102,6 +103,21 @@ def end_with(code: int) -> None:
     if _owner == [os.getpid()]:
         for number in _taken:
             signal.signal(number, lambda *_: os._exit(code))
+
+
+def has_result(code: int) -> None:
+    """Let this process end with the exit code of its result, which is written, come what may.
+
+    A signal, or a reader who has gone, then ends what is still to be printed and nothing else.
+    """
+    if _owner == [os.getpid()]:  # a test, or a program that calls a command, goes on
+        _result[:] = [code]
+    end_with(code)
+
+
+def code_of_result(otherwise: int) -> int:
+    """Return the exit code of what has been written, if anything has."""
+    return _result[0] if _result else otherwise
 
 
 def say(line: str) -> None:

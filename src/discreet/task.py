@@ -26,7 +26,7 @@ from discreet.data.roles import (
 )
 from discreet.data.split import Split
 from discreet.data.strict_model import explain
-from discreet.data.tables import Table, find_files, first_rows
+from discreet.data.tables import Table, find_files, first_rows, stored_index
 from discreet.errors import EventLogError, InputError, Problems, TableWarning, TimesLeftOutWarning
 
 
@@ -155,7 +155,7 @@ def look_at_roles(task: Task, table: Table) -> list[Role]:
     groups = group_columns(group, columns) if known else []
     times = [] if task.time_column is None else [task.time_column]
     named = roles_named(task.public, task.private, groups, times, task.exclude, task.sensors)
-    return guess_roles(first_rows(table, MOST_ROWS), named)
+    return guess_roles(first_rows(table, MOST_ROWS), named, stored_index(task.files()))
 
 
 def check_no_log(task: Task, table: Table, roles: Sequence[Role]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from support.clusters import home, kill, process_ids, started
-from support.commands import FACTS, rooms, run
+from support.commands import AT_ONCE, FACTS, rooms, run, run_apart
 
 from discreet import Mapping, cluster
 from discreet.data import opening, tables
@@ -55,6 +55,14 @@ def test_a_table_and_a_frontier_give_the_same_files_on_workers(
     for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
         assert command(*start, "--out", out, *more)[0] == 0
     assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
+
+
+def test_workers_on_this_machine_leave_nothing_behind(folder):
+    (folder / "scratch").mkdir()
+    arguments = ("home.csv", *FACTS, *AT_ONCE, "--out", "m", "--dask", "local:2")
+    ended = run_apart("learn", *arguments, folder=folder, TMPDIR=str(folder / "scratch"))
+    assert ended.returncode == 0 and Mapping.load(folder / "m")
+    assert not [*(folder / "scratch").iterdir()]
 
 
 def test_mistakes_are_one_message_before_any_work(command, folder):

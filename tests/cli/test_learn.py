@@ -14,9 +14,9 @@ import pytest
 import typer
 from support.commands import AT_ONCE, FACTS, rooms, run, run_apart
 
-from discreet import Mapping, __version__, cli
+from discreet import Mapping, __version__, cli, learning
 from discreet.choices import METHODS
-from discreet.cli import options
+from discreet.cli import options, progress
 from discreet.data import opening
 from discreet.data.encoders import MAX_CODES
 from discreet.data.fit_encoders import STRATEGIES
@@ -545,6 +545,24 @@ def test_rows_that_depend_show_no_limit_to_be_kept(command):
 
 
 @pytest.mark.slow
+def test_copies_in_different_groups_show_no_limit_to_be_kept(command):
+    """A table that was appended to itself, and groups that do not keep copies together."""
+    once = rooms(200).drop(columns="day")
+    once["hall"] += np.random.default_rng(0).normal(size=200)
+    pd.concat([once] * 10).to_csv("ten.csv", index=False)
+    asked = ["ten.csv", *FACTS, "--max-advantage", "0.4", "--out", "m", "--time-limit", "5s"]
+    code, printed, said = command("learn", *asked)
+    assert code == 3 and "rows that are 200 apart resemble each other" in said
+    assert "--group rows" not in said and "without the 1800 rows that repeat an earlier" in said
+    for group in ("rows:100", "rows:150"):
+        code, printed, said = command("learn", *asked, "--group", group)
+        assert code == 3 and "warning: rows occur again and again in different groups" in said
+        assert "Nothing is certified from such groups. Drop the copies" in said
+        assert "NOT shown to be private, since rows occur again and again in diff" in printed
+        assert command("audit", "m", "ten.csv", "--max-advantage", "0.45")[0] == 3
+
+
+@pytest.mark.slow
 def test_homes_that_nobody_named_show_no_limit_to_be_kept(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
     asked = [*FACTS, "--out", "m", "--max-advantage", "0.4", "--exclude", "Home ID"]
@@ -648,9 +666,9 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
 def test_a_stated_limit_that_is_not_shown_to_be_kept_is_exit_code_3_with_the_file(command):
     """Thirty rows show nothing."""
     few().to_csv("few.csv", index=False)
-    options = ["--public", "h", "--private", "g", "--max-advantage", "0.01", "--out", "m"]
-    code, printed, said = command("learn", "few.csv", *options)
-    assert code == 3 and "asked: 1); NOT MET" in printed and "Not met: at most" in said
+    options = ["--public", "h", "--private", "g", "--max-advantage", "0.05", "--out", "m"]
+    code, printed, said = command("learn", "few.csv", *options, "--time-limit", "5s")
+    assert code == 3 and "asked: 5); NOT MET" in printed and "Not met: at most" in said
     assert "\nNOT shown to be private: " in printed
     assert Mapping.load("m").design.expected["met"] == 0.0
 
@@ -778,6 +796,49 @@ def test_a_run_that_time_ends_marks_what_raw_readings_are_worth(command):
     assert re.search(r"; raw readings: .* \(roughly, time was up\)\n", printed)
     told = json.loads(command("learn", "home.csv", *FACTS, *options, "--json")[1])
     assert told["stopped"] and told["expected"]["raw_roughly"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_does_not_say_that_time_was_up(command, monkeypatch):
+    report = progress.LearnReport.__call__
+
+    def interrupted(self, found):
+        report(self, found)
+        self.stop_asked = self.keeps  # as after Ctrl-C
+        return self.stop_asked
+
+    monkeypatch.setattr(progress.LearnReport, "__call__", interrupted)
+    _, printed, _ = command("learn", "home.csv", *FACTS, "--exclude", "day", "--out", "m")
+    assert "stopped early" in printed and "time was up)" not in printed
+    assert re.search(r"; raw readings: .* \(roughly, it was stopped\)\n", printed)
+
+
+@pytest.mark.slow
+def test_the_audit_that_is_proposed_has_the_limits_that_were_asked(command):
+    options = ["--exclude", "day", "--time-limit", "1s", "--out", "m", "--epsilon", "0.5"]
+    more = ["--max-advantage", "0.1234567", "--beyond-answer"]
+    _, printed, _ = command("learn", "home.csv", *FACTS, *options, *more)
+    wanted = "--max-advantage 0.1234567 --beyond-answer --epsilon 0.5 --html report.html\n"
+    assert printed.endswith(f"next: discreet audit m home.csv {wanted}")
+    _, printed, _ = command("learn", "home.csv", *FACTS, *options, "--json")
+    assert json.loads(printed)["next"].endswith("audit m home.csv --epsilon 0.5 --html report.html")
+
+
+@pytest.mark.slow
+def test_a_private_fact_that_is_the_public_one_is_said_beside_what_is_useful(command):
+    _, printed, said = command(*same("same.csv"), "--time-limit", "3s", "--max-advantage", "0.1")
+    assert "'g' is the public fact 'h' under another name" in said
+    assert "reveals it just as well: a limit on what is revealed is one on the answers." in said
+    assert re.search(
+        r"\nuseful: 'h' is .*; 'g' is the same fact, and so much of it is revealed\n", printed
+    )
+
+
+def test_a_limit_that_limits_nothing_is_refused_before_sensors_are_read(monkeypatch, command):
+    monkeypatch.setattr(learning, "_draw_sample", lambda *_: pytest.fail("sensors were read"))
+    options = ["--exclude", "day", "--max-advantage", "0.5", "--out", "m"]
+    code, _, error = command("learn", "home.csv", *FACTS, *options)
+    assert code == 2 and "--max-advantage 0.5 limits nothing" in error
 
 
 @pytest.mark.slow

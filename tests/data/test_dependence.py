@@ -10,6 +10,7 @@ from discreet.data.chance import autocovariances, centred, find_copies, shuffled
 from discreet.data.dependence import (
     MIN_ROWS,
     Dependence,
+    check_copies,
     check_dependence,
     correlation_length,
     looked_at,
@@ -433,6 +434,59 @@ def test_a_column_whose_rows_are_alike_is_proposed_before_stretches(rng):
     for home in (np.repeat(np.arange(40), 25), np.arange(1000) % 40):  # in blocks, in rotation
         assert proposal(x=habit[home] + noise, home=home) == "home"
     assert proposal(x=smooth(1000, rng, 0.9), phase=np.arange(1000) % 20).startswith("rows:")
+
+
+def copied(rng, rows, times):
+    once = pd.DataFrame(rng.normal(size=(rows, 2)).round(2), columns=["x", "y"])
+    once["h"], once["g"] = rng.integers(2, size=(2, rows))
+    return pd.concat([once] * times, ignore_index=True)
+
+
+@pytest.mark.parametrize(("rows", "times"), [(200, 10), (150, 7)])
+def test_few_rows_copied_many_times_are_to_be_dropped_and_not_grouped(rng, rows, times):
+    table = copied(rng, rows, times)
+    found = check_both_orders(table, ["x", "y"], "h", ["g"])
+    assert (found.kind, found.lag) == ("apart", rows)
+    said = doubt_rows(found, table, ["x", "y"], "h", ["g"]).warning
+    assert f"gone without the {rows * (times - 1)} rows that repeat an earlier one" in said
+    assert "--group rows" not in said
+    assert propose_group(found, table, ["x", "y"], "h", ["g"]) is None
+
+
+@pytest.mark.parametrize("size", [20, 50, 100, 150, 200, 330])
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize(("rows", "times"), [(200, 10), (150, 7), (1000, 2)])
+def test_copies_in_different_groups_are_found(rng, rows, times, size, shuffled):
+    table = copied(rng, rows, times)
+    if shuffled:
+        table = table.sample(frac=1, random_state=0, ignore_index=True)
+    found = check_copies(table[["x", "y"]], [table["h"], table["g"]], np.arange(len(table)) // size)
+    assert (found.kind, found.unit) == ("copies", "groups")
+    assert found.words.startswith("rows occur again and again in different groups: ")
+
+
+def test_copies_in_the_same_group_are_none_that_matter(rng):
+    table = copied(rng, 400, 5)
+    groups = np.arange(len(table)) % 400 // 10
+    assert not check_copies(table[["x", "y"]], [table["h"], table["g"]], groups).found
+
+
+def test_days_that_are_alike_are_no_copies(rng):
+    """Readings that change slowly, that the hour tells, and of days on which nothing happens."""
+    days, hours = 150, 24
+    hour = np.tile(np.arange(hours), days)
+    busy = np.repeat(rng.random(days) < 0.2, hours)
+    slow = np.cumsum(rng.random(days * hours) < 0.05) % 2
+    warm = np.repeat(rng.integers(12, size=days), hours)
+    worlds = {
+        "slow": [slow, rng.permutation(slow[::-1])],
+        "by the hour": [hour, (hour - 12) ** 2, rng.random(days * hours) < 0.1],
+        "quiet": [hour, (hour - 12) ** 2, busy & (rng.random(days * hours) < 0.3)],
+        "warm": [10 * warm + smooth(days * hours, rng, 0.9).round(), slow],
+    }
+    for name, columns in worlds.items():
+        table = pd.DataFrame(dict(enumerate(columns))).astype(float)
+        assert not check_copies(table, [slow], np.arange(days * hours) // hours).found, name
 
 
 # --- Columns that rows may belong together by ------------------------------------------------

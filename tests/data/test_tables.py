@@ -195,6 +195,16 @@ def test_an_index_that_pandas_stored_is_a_column_if_it_has_a_name(tmp_path, name
     pd.testing.assert_frame_equal(pd.concat(stream.batches(stream.columns)), found)
 
 
+def test_numbers_of_two_bytes_are_read_with_four(tmp_path):
+    """pandas has no index, and so no order, of such numbers."""
+    narrow = home(90)[["hall", "who"]].astype({"hall": "float16"})
+    file = write(tmp_path, "t.parquet", narrow)
+    found, stream = read_table(file), open_stream([file])
+    assert found["hall"].dtype == np.float32 and stream.holds_numbers("hall")
+    pd.testing.assert_frame_equal(found, narrow.astype({"hall": "float32"}))
+    pd.testing.assert_frame_equal(pd.concat(stream.batches(stream.columns)), found)
+
+
 def test_columns_may_come_in_any_order_and_width_of_number(days, tmp_path):
     other = home(30)[["day", "who", "fall", "door", "hall"]].astype({"hall": "float32"})
     stream = open_stream([*days, write(tmp_path, "z.parquet", other.astype({"door": "category"}))])

@@ -20,8 +20,9 @@ import typer
 
 from discreet import __version__
 from discreet.cli.options import GroupedCommand, in_option_terms
+from discreet.cli.terminal import forgive_stderr
 from discreet.errors import DiscreetError, StoppedError
-from discreet.stopping import end_with
+from discreet.stopping import code_of_result, end_with
 
 BAD_INPUT = 2
 SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143, 129
@@ -71,18 +72,23 @@ def main() -> None:
     _open_what_is_closed()
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot write is no reason
         sys.stdout.reconfigure(errors="backslashreplace")  # to lose the result
+    forgive_stderr()
     try:
         code = command_line(sys.argv[1:])(prog_name="discreet", standalone_mode=False)
     except StoppedError as error:
         _fail(str(error), SIGNALLED + error.signal)
     except DiscreetError as error:
         _fail(in_option_terms(error), BAD_INPUT)
-    except BrokenPipeError:  # whoever read the output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _leave(UNREAD)
+    # Whoever read the output has gone, as `head` does; Typer makes an exit of the first.
+    except (BrokenPipeError, SystemExit):
+        _print_no_more()
+        _leave(code_of_result(UNREAD))
     except OSError as error:
-        what = "the output cannot be written" if error.errno in _FULL else "the system refuses"
-        _fail(f"{what} ({error.strerror or error}).", BAD_INPUT)
+        if error.errno not in _FULL:
+            _fail(f"the system refuses ({error.strerror or error}).", BAD_INPUT)
+        _print_no_more()
+        words = f"the output cannot be written ({error.strerror or error})."
+        _fail(words, code_of_result(BAD_INPUT))
     except Exception as error:
         # Typer's own errors derive from Click's or, in newer versions, from a copy of them.
         if not hasattr(error, "format_message"):
@@ -101,6 +107,13 @@ def _open_what_is_closed() -> None:
             if nobody != number:
                 os.close(nobody)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def _print_no_more() -> None:
+    """Let what is still to be printed go nowhere: it would fail again at the end."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, sys.stdout.fileno())
+    os.close(nobody)
 
 
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:

@@ -105,7 +105,8 @@ def check(
 
 def describe(found: Checked) -> list[str]:
     """Return everything, line by line; the command to run comes last."""
-    first = "fix this, then " if found.problems and not _is_log(found) else ""
+    open_ones = found.problems and not (found.cured or _is_log(found))
+    first = "fix this, then " if open_ones else "or leave these out: " if found.cured else ""
     return [
         f"{found.table}: {found.rows} rows, {len(found.roles)} columns{_form(found)}",
         *_columns(found),

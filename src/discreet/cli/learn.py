@@ -65,12 +65,12 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, as_argument
 from discreet.rounding import gain, percent, percents, plain_points, points, with_error
-from discreet.stopping import end_with, undisturbed
+from discreet.stopping import has_result, undisturbed
 
 if TYPE_CHECKING:
     from discreet.data.table_warnings import Doubt
     from discreet.design.expected import Expected
-    from discreet.learning import Learned, Prepared
+    from discreet.learning import Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
@@ -428,10 +428,10 @@ def run_learn(
             learned.mapper.mapping_.save(out)
             code = None if finish is None else finish(learned.mapper, figure)
         if code is not None:  # whatever is printed from here on may find nobody who reads it
-            end_with(code)
+            has_result(code)
     if figure is not None and not figure.met:
         warned.append(say_rounds(figure))
-    outcome = Outcome(learned, figure, warned)
+    outcome = Outcome(learned, figure, warned, report.stop_asked)
     _tell(outcome, out, quiet, _audit_command(task, out, rounds, stay), again)
     return outcome
 
@@ -471,11 +471,11 @@ def _tell(outcome: Outcome, out: Path, quiet: bool, audit: str, again: Sequence[
     """Say what was done; ``audit``: the command that checks the mapping."""
     figure = outcome.figure
     if not quiet:
-        print_lines(summarise(outcome.learned, out, figure, again))
+        print_lines(summarise(outcome, out, again))
     if figure is not None and not figure.met:
         warn(say_rounds(figure))
     if not quiet:
-        for line, colour in _closing(outcome.learned, audit, figure):
+        for line, colour in _closing(outcome, audit):
             print_verdict(line, colour)
 
 
@@ -500,16 +500,14 @@ def announce(prepared: Prepared) -> str:
     return line + ("; streamed, since there are too many for memory" if streamed else "")
 
 
-def summarise(
-    learned: Learned, out: Path, figure: RoundsFigure | None, again: Sequence[str]
-) -> list[str]:
+def summarise(outcome: Outcome, out: Path, again: Sequence[str]) -> list[str]:
     """Return the closing lines: what was written and what may be said of it.
 
     ``again``: the command that was given, without its limits.
     """
     from discreet.design.expected import NOT_MEASURED
 
-    mapper = learned.mapper
+    mapper, figure = outcome.learned.mapper, outcome.figure
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
@@ -517,8 +515,8 @@ def summarise(
     if expected is not None:
         beyond = bool(getattr(mapper, "beyond_answer", False))
         lines += [
-            _privacy_line(expected, beyond, is_default(mapper)),
-            *_answer_lines(expected, mapper.mapping_.public.name),
+            _privacy_line(expected, beyond, is_default(mapper), outcome.ended),
+            *_answer_lines(expected, mapper.mapping_.public.name, outcome.ended),
         ]
         if expected.by_folds:
             lines.append(NOT_MEASURED)
@@ -545,14 +543,17 @@ def summarise(
     return lines
 
 
-def _closing(learned: Learned, audit: str, figure: RoundsFigure | None) -> list[tuple[str, str]]:
+def _closing(outcome: Outcome, audit: str) -> list[tuple[str, str]]:
     """Return the last three lines, each with its colour: useful or not, private or not, what next.
 
     Everything is in points of balanced accuracy, as in the report.
     """
+    from discreet.data.table_warnings import under_another_name
+
+    learned, figure = outcome.learned, outcome.figure
     mapper, doubt = learned.mapper, learned.prepared.doubt
     expected, public = mapper.expected_, mapper.mapping_.public.name
-    worth = ""
+    facts, worth = learned.prepared.facts, ""
     if expected is not None:
         by = " by designs without a fold" if expected.by_folds else ""
         worth = (
@@ -560,16 +561,19 @@ def _closing(learned: Learned, audit: str, figure: RoundsFigure | None) -> list[
             f"guessing in {percent(expected.guessing_balanced_accuracy)}"
         ) + _kept_line(expected)
     little = expected is not None and expected.keeps_little
+    if same := [each.name for each in under_another_name(facts[0], facts[1:])]:
+        worth += f"; {same[0]!r} is the same fact, and so much of it is revealed"
     useful = (
-        (f"useful{worth}", "33" if little else "32")
+        (f"useful{worth}", "33" if little or same else "32")
         if mapper.useful_
         else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
     )
-    private = (
-        _private_line(mapper, doubt)
-        if figure is None
-        else _private_rounds_line(mapper, figure, doubt)
-    )
+    if expected is not None and expected.silent and (figure or expected.met is not None):
+        private = _noise_line(expected, outcome.ended, figure is None and is_default(mapper))
+    elif figure is None:
+        private = _private_line(mapper, doubt)
+    else:
+        private = _private_rounds_line(figure, doubt)
     return [useful, private, (f"next: {audit}", "1")]
 
 
@@ -584,19 +588,13 @@ def _kept_line(expected: Expected) -> str:
     )
 
 
-def _noise_line(expected: Expected, by_default: bool = False) -> tuple[str, str]:
+def _noise_line(expected: Expected, ended: str, by_default: bool) -> tuple[str, str]:
     met = "not met: the default" if by_default else "NOT met: what was asked for"
-    why = (
-        "was kept by nothing before time was up" if expected.noise_cut else "leaves nothing to say"
-    )
+    why = f"was kept by nothing before {ended}" if expected.noise_cut else "leaves nothing to say"
     return f"{met} {why}; the symbols are noise", "31"
 
 
-def _private_rounds_line(
-    mapper: PrivacyMapper, figure: RoundsFigure, doubt: Doubt | None
-) -> tuple[str, str]:
-    if mapper.expected_ is not None and mapper.expected_.silent:
-        return _noise_line(mapper.expected_)
+def _private_rounds_line(figure: RoundsFigure, doubt: Doubt | None) -> tuple[str, str]:
     told = "knows the public fact and " if figure.beyond_answer else ""
     line = (
         f"an attacker who {told}sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
@@ -621,8 +619,6 @@ def _private_line(mapper: PrivacyMapper, doubt: Doubt | None) -> tuple[str, str]
         if epsilon is not None and mapper.structural_epsilon_ <= epsilon:
             return f"private enough: epsilon {epsilon:g} holds by construction, for any fact", "32"
         return "private or not: no limit was asked for, and the audit measures it", "33"
-    if expected.silent:
-        return _noise_line(expected, is_default(mapper))
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     tried = ", tried on designs without a fold," if expected.by_folds else ""
@@ -645,9 +641,11 @@ def _private_line(mapper: PrivacyMapper, doubt: Doubt | None) -> tuple[str, str]
 def _audit_command(task: Task, out: Path, rounds: int | None, stay: float | None) -> str:
     """Return what to run next."""
     limit = task.options.get("max_advantage")
-    given = [] if limit is None else ["--max-advantage", f"{limit:g}"]
+    given = [] if limit is None else ["--max-advantage", f"{limit:.12g}"]
     if limit is not None and task.options.get("beyond_answer"):
         given.append("--beyond-answer")
+    if (epsilon := task.options.get("epsilon")) is not None:
+        given += ["--epsilon", f"{epsilon:.12g}"]
     if rounds is not None:
         given += ["--rounds", str(rounds)]
         given += ["--time-column", str(task.time_column)] if stay is None else ["--stay", str(stay)]
@@ -671,15 +669,18 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
     )
 
 
-def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
-    """Say what an attacker is expected to gain; ``by_default``: no limit was stated."""
+def _privacy_line(expected: Expected, beyond: bool, by_default: bool, ended: str) -> str:
+    """Say what an attacker is expected to gain.
+
+    ``by_default``: no limit was stated. ``ended``: why what took longer was left out.
+    """
     unmet = "the default is not met" if by_default else "NOT MET"
     if expected.doubted and expected.shortfall is None:
         unmet = f"{'the default is ' * by_default}NOT SHOWN to be met, as rows may depend"
     if expected.silent:
         noise = "even with 80 % of its symbols replaced by random ones"
         if expected.noise_cut:
-            noise = "and time was up before symbols replaced by random ones were tried"
+            noise = f"and {ended} before symbols replaced by random ones were tried"
         return (
             "the symbols are pure noise: no design that was tried is likely to stay within "
             f"{plain_points(expected.asked or 0.0)}, {noise} (raw readings: "
@@ -715,7 +716,7 @@ def _shown_advantage(expected: Expected) -> str:
 
 
 def _raw_gain(expected: Expected) -> str:
-    """Return what raw readings tell an attacker, by few rows if time was up."""
+    """Return what raw readings tell an attacker, by few rows if the search was cut short."""
     return gain(expected.raw_advantage) + ", roughly" * expected.hurried
 
 
@@ -744,7 +745,7 @@ def _alternative_line(expected: Expected, epsilon: float | None, again: Sequence
     )
 
 
-def _answer_lines(expected: Expected, public: str) -> list[str]:
+def _answer_lines(expected: Expected, public: str, ended: str) -> list[str]:
     """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
     return [
         f"answers {public!r} with error {percent(expected.public_error)} and balanced accuracy "
@@ -753,6 +754,6 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
         f"beside it, guessing: {percent(expected.guessing_error)} and "
         f"{percent(expected.guessing_balanced_accuracy)}; raw readings: "
         f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}"
-        + " (roughly, time was up)"
+        + f" (roughly, {ended})"
         * expected.hurried,
     ]

@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What ``learn`` came to; ``figure``: of many rounds. ``warnings``: as they were printed."""
+    """What ``learn`` came to.
+
+    ``figure``: of many rounds. ``warnings``: as they were printed. ``interrupted``: whether it was
+    asked to stop.
+    """
 
     learned: Learned
     figure: RoundsFigure | None
     warnings: list[str]
+    interrupted: bool
+
+    @property
+    def ended(self) -> str:
+        """Why what takes long was left out, if it was."""
+        return "it was stopped" if self.interrupted else "time was up"
 
 
 def result(
@@ -31,7 +41,7 @@ def result(
 
     ``again``: the command that was given, without its limits.
     """
-    learned, figure, warned = outcome
+    learned, figure, warned, _ = outcome
     mapper, expected = learned.mapper, learned.mapper.expected_
     doubt = learned.prepared.doubt
     others = [] if doubt is not None else getattr(mapper, "alternatives_", [])

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -29,6 +29,34 @@ if TYPE_CHECKING:
     from discreet.export.lasting import Lasting
 
 _NARROWEST = 30  # columns; what is narrower gets broken lines
+
+
+class _Forgiving:
+    """A stream whose words are dropped where nobody reads them any more, or there is no room."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def forgive_stderr() -> None:
+    """Let progress and warnings that cannot be printed be lost, and not the result with them."""
+    if not isinstance(sys.stderr, _Forgiving):
+        sys.stderr = _Forgiving(sys.stderr)
 
 
 def columns_of(stream: IO[str]) -> int | None:

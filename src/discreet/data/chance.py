@@ -42,6 +42,9 @@ _MOST_SERIES = 24  # more features than these are added up for the correlations 
 _MULTIPLIED = 8  # of these, the first are multiplied with one another
 _EVEN = 3.0  # largest square of evenly spread ranks whose variance is 1
 MOST_TIMES = 256
+_FEWEST_COPIED = 20  # different rows of a group that is a copy of another
+_NEARLY_ALL = 0.9  # of the rows
+_ACROSS, _MORE_ALIKE = 0.25, 2.0
 """Rows that occur more often than this are not looked at."""
 
 
@@ -266,11 +269,12 @@ class Copies:
     more: int
 
 
-def find_copies(keys: Ints, alpha: float) -> Copies | None:
+def find_copies(keys: Ints, alpha: float, places: int | None = None) -> Copies | None:
     """Return the first surplus of rows that occur equally often, or None.
 
     ``keys`` of shape (n_rows,): equal for rows that count as equal, numbered from 0. ``alpha``:
-    most probable that independent rows show a surplus.
+    most probable that independent rows show a surplus. ``places``: in how many each row can occur,
+    once; there is no such bound by default.
     """
     counts = np.bincount(np.bincount(keys), minlength=MOST_TIMES + 2)
     # Three counts are bounded for each number of times. A count of rows is a sum of nearly
@@ -282,8 +286,62 @@ def find_copies(keys: Ints, alpha: float) -> Copies | None:
     fewer, rows, more = (counts[times + step] for step in (-1, 0, 1))
     lower = np.where(rows > 0, gammaincinv(np.maximum(rows, 1), level), 0.0)
     upper = gammainccinv(fewer + 1, level) * gammainccinv(more + 1, level)
-    found = np.flatnonzero(lower**2 > (times + 1) / times * upper)
+    ratio = (times + 1) / times
+    if places is not None:  # a row that is nearly everywhere says nothing
+        left = np.maximum(places - times, 0)
+        ratio = np.where(left > 0, ratio * (left + 1) / np.maximum(left, 1), np.inf)
+    found = np.flatnonzero(lower**2 > np.where(upper > 0, ratio * upper, np.inf))
     if not len(found):
         return None
     first = int(found[0])
     return Copies(int(times[first]), int(rows[first]), int(more[first]))
+
+
+def find_copies_across(keys: Ints, groups: Ints, alpha: float) -> Copies | None:
+    """Return rows that occur too often in different groups, or groups that are copies; or None.
+
+    ``keys``, ``alpha``: as in ``find_copies``. ``groups`` of shape (n_rows,): numbered from 0. Rows
+    of a group may be as alike as they like.
+    """
+    if copied := _copied_groups(keys, groups):
+        return Copies(len(copied[0]), len(np.unique(keys[groups == copied[0][0]])), 0)
+    n_groups = int(groups.max()) + 1
+    once = np.unique(keys * n_groups + groups) // n_groups
+    found = find_copies(once, alpha / 2, n_groups) or find_copies(keys, alpha / 2)
+    return found if found is not None and _lie_across(keys, groups) else None
+
+
+def _copied_groups(keys: Ints, groups: Ints) -> list[Ints]:
+    """Return groups with the same rows, the most of them first, if nearly all groups have copies.
+
+    Single ones may be alike by chance: days on which nothing happened.
+    """
+    order = np.lexsort((keys, groups))
+    parts = np.split(keys[order], np.flatnonzero(np.diff(groups[order])) + 1)
+    same: dict[bytes, list[int]] = {}
+    for number, part in zip(np.unique(groups).tolist(), parts, strict=True):
+        if len(np.unique(part)) >= _FEWEST_COPIED:
+            same.setdefault(part.tobytes(), []).append(number)
+    found = [np.array(each) for each in same.values() if len(each) > 1]
+    in_copies = np.isin(groups, np.concatenate(found)).mean() if found else 0.0
+    return sorted(found, key=len, reverse=True) if in_copies >= _NEARLY_ALL else []
+
+
+def _lie_across(keys: Ints, groups: Ints) -> bool:
+    """Whether equal rows lie in different groups, and not since rows of groups resemble each other.
+
+    They do resemble each other if those that follow one another are equal more often than those of
+    different groups: then groups may be alike, as warm days are.
+    """
+    sizes, counts = np.bincount(groups), np.bincount(keys)
+    own = np.unique(keys * len(sizes) + groups, return_counts=True)[1]
+    within, everywhere = (int((each.astype(np.int64) ** 2).sum()) for each in (own, counts))
+    across = everywhere - within
+    if across < _ACROSS * (everywhere - len(keys)):
+        return False
+    order = np.argsort(groups, kind="stable")
+    next_one = np.diff(groups[order]) == 0
+    equal = np.count_nonzero(next_one & (np.diff(keys[order]) == 0))
+    apart = len(keys) ** 2 - int((sizes.astype(np.int64) ** 2).sum())
+    usual = np.count_nonzero(next_one) * across / max(apart, 1)
+    return bool(equal <= _MORE_ALIKE * (usual + 1.0))

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
-from discreet.errors import InputError, shown, suggest
+from discreet.errors import InputError, UnfitSensorError, shown, suggest
 from discreet_sensor.words import MISSING, OFF, ON
 
 _FEW_INTEGERS = 1024
@@ -279,7 +279,8 @@ def check_kind(column: Column, sensor: str) -> None:
     """
     found = unusable_kind(column)
     if found is not None:
-        raise InputError(f"sensor {sensor!r} holds {found[0]}, which have no code. {found[1]}")
+        words = f"sensor {sensor!r} holds {found[0]}, which have no code. {found[1]}"
+        raise UnfitSensorError(sensor, words)
 
 
 def is_nested(column: Column) -> bool:

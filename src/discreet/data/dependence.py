@@ -29,6 +29,7 @@ from discreet.data.chance import (
     bundled,
     centred,
     find_copies,
+    find_copies_across,
     standardised,
 )
 from discreet.data.columns import (
@@ -130,14 +131,15 @@ class Dependence(Model):
     @property
     def words(self) -> str:
         """One sentence for a user, without the full stop."""
-        if not self.checked:
+        if not (self.checked or self.found):
             return f"{self.rows} {self.unit} are too few to check whether they are independent"
         if self.kind is None:
             return f"no order was found among the {self.rows} {self.unit} that were looked at"
         if self.kind == "copies":
+            often = f"{self.lag} times" if self.unit == "rows" else f"in {self.lag} groups each"
             return (
-                f"{self.cause}: {self.copies} different rows occur {self.lag} times, "
-                "which independent rows cannot do so often"
+                f"{self.cause}: {self.copies} different rows occur {often}, which independent "
+                f"{self.unit} cannot do so often"
             )
         return (
             f"{self.cause}: correlation {_rounded(self.strength)} given the private class, where "
@@ -148,7 +150,8 @@ class Dependence(Model):
     def cause(self) -> str:
         """What was found, without figures; nothing if nothing was."""
         if self.kind is None or self.kind == "copies":
-            return "rows occur again and again" if self.kind else ""
+            where = "" if self.unit == "rows" else " in different groups"
+            return f"rows occur again and again{where}" if self.kind else ""
         sorted_by = "" if self.in_order_of is None else f"in the order of {self.in_order_of!r}, "
         alike = {
             "next": "follow one another",
@@ -194,17 +197,26 @@ def check_dependence(
     compared = readings.drop(columns=list(told_by_order))
     features, cells, seen = _to_compare(compared, facts, public, groups, rng)
     unit: Literal["rows", "groups"] = "rows" if groups is None else "groups"
-    if seen < (MIN_ROWS if groups is None else MIN_GROUPS):
-        return Dependence(found=False, rows=seen, unit=unit)
-    in_runs = alarm(_indicators(cells, rng), np.zeros_like(cells), rng) is not None
-    known: dict[str, Any] = {"rows": seen, "unit": unit, "classes_in_runs": in_runs}
-    order = alarm(features, cells, rng)
-    if order is not None:
-        return Dependence(found=True, **order, **known)
-    copies = _copies(readings, facts) if groups is None else None
-    if copies is not None:
-        return Dependence(found=True, kind="copies", lag=copies.times, copies=copies.rows, **known)
-    return Dependence(found=False, **known)
+    known: dict[str, Any] = {"rows": seen, "unit": unit}
+    if seen >= (MIN_ROWS if groups is None else MIN_GROUPS):
+        indicators = _indicators(cells, rng)
+        known["classes_in_runs"] = alarm(indicators, np.zeros_like(cells), rng) is not None
+        order = alarm(features, cells, rng)
+        if order is not None:
+            return Dependence(found=True, **order, **known)
+    elif groups is None:
+        return Dependence(found=False, **known)
+    if groups is None:
+        copies = _copies(readings, facts)
+    else:
+        copies = _copies(compared, [*facts, *([] if public is None else [public])], groups)
+    return _told(copies, known)
+
+
+def _told(copies: Copies | None, known: dict[str, Any]) -> Dependence:
+    if copies is None:
+        return Dependence(found=False, **known)
+    return Dependence(found=True, kind="copies", lag=copies.times, copies=copies.rows, **known)
 
 
 def correlation_length(readings: pd.DataFrame, facts: Sequence[ArrayLike], *, seed: int = 0) -> int:
@@ -365,11 +377,28 @@ def _commonest(cells: Ints, number: Ints) -> Ints:
 # --- Copies ----------------------------------------------------------------------------------
 
 
-def _copies(readings: pd.DataFrame, facts: Sequence[ArrayLike]) -> Copies | None:
-    """Return rows that occur too often, as they are or in narrow bins."""
+def check_copies(
+    readings: pd.DataFrame, facts: Sequence[ArrayLike], groups: ArrayLike
+) -> Dependence:
+    """Look for rows that occur again and again in different groups, and for nothing else."""
+    seen = len(np.unique(np.asarray(groups)))
+    return _told(_copies(readings, facts, groups), {"rows": seen, "unit": "groups"})
+
+
+def occur_too_often(readings: pd.DataFrame, facts: Sequence[ArrayLike]) -> bool:
+    """Whether rows occur more often than independent ones do."""
+    return _copies(readings, facts) is not None
+
+
+def _copies(
+    readings: pd.DataFrame, facts: Sequence[ArrayLike], groups: ArrayLike | None = None
+) -> Copies | None:
+    """Return rows that occur too often, as they are or in narrow bins; or in too many groups."""
     chosen = stretches(len(readings), _affordable(_MOST_CELLS, readings.shape[1]))
     classes = [_numbers(_taken(fact, chosen)) for fact in facts]
     rows = readings.iloc[chosen]
+    if groups is not None:
+        return _copies_across(rows, classes, _numbers(_taken(groups, chosen)))
     columns = [rows.iloc[:, k] for k in range(rows.shape[1])]
     for bins in _RESOLUTIONS:
         codes = np.column_stack([*classes, *(_codes(column, bins) for column in columns)])
@@ -377,6 +406,25 @@ def _copies(readings: pd.DataFrame, facts: Sequence[ArrayLike]) -> Copies | None
         if found is not None:
             return found
     return None
+
+
+def _copies_across(rows: pd.DataFrame, classes: list[Ints], groups: Ints) -> Copies | None:
+    """Return rows that are exactly the same in too many groups.
+
+    What only rises in each group, as the hour does in a day, makes rows of many groups equal.
+    """
+    columns = (rows.iloc[:, k] for k in range(rows.shape[1]))
+    codes = [_numbers(each) for each in columns if not _rises(each, groups)]
+    keys = distinct_rows(np.column_stack([*classes, *codes])).inverse
+    return find_copies_across(keys, groups, _COPIES_ALPHA)
+
+
+def _rises(column: Column, groups: Ints) -> bool:
+    if not is_numeric(column):
+        return False
+    order = np.argsort(groups, kind="stable")
+    steps = np.diff(as_floats(column)[order])
+    return not np.any(steps[np.diff(groups[order]) == 0] < 0)
 
 
 def _codes(column: Column, bins: int | None) -> Ints:

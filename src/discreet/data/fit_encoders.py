@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Dict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,7 +56,15 @@ from discreet.data.encoders import (
     encode_column,
 )
 from discreet.data.strict_model import explain
-from discreet.errors import ConstantSensorWarning, InputError, Parameter, shown, suggest
+from discreet.errors import (
+    ConstantSensorWarning,
+    InputError,
+    Parameter,
+    Problems,
+    UnfitSensorError,
+    shown,
+    suggest,
+)
 
 # --- Bins -----------------------------------------------------------------------------------
 
@@ -292,10 +300,11 @@ class ColumnScan:
         """Refuse readings that seem to identify the row."""
         different = len(self._categories.values)
         if not self._holds_numbers and different > max(10, self._present / 2):
-            raise InputError(
+            raise UnfitSensorError(
+                self.sensor,
                 f"sensor {self.sensor!r} has {different} different texts in {self._present} rows, "
                 f"like {self._one_value()}; it seems to be a time or an identifier. Leave it out "
-                f"with --exclude {self.sensor!r}, or group its values first."
+                f"with --exclude {self.sensor!r}, or group its values first.",
             )
 
     @property
@@ -404,11 +413,12 @@ class Categories:
 
     def _check_few(self) -> None:
         if len(self._values) > MAX_CATEGORIES:
-            raise InputError(
+            raise UnfitSensorError(
+                self.sensor,
                 f"sensor {self.sensor!r} has more than {MAX_CATEGORIES} different values, like "
                 f"{shown(next(reversed(self._values.values())))}, which is the most that can be "
                 "categories. Group them, convert the column to numbers, or leave it out with "
-                f"--exclude {self.sensor!r}."
+                f"--exclude {self.sensor!r}.",
             )
 
 
@@ -443,7 +453,7 @@ def fit_encoders(
     Raises InputError: if there are no columns, two of one name, or one that does not suit its
     strategy.
     """
-    return [scan.encoder() for scan in _scan(table, strategy, n_bins, facts)]
+    return [scan().encoder() for scan in _scans(table, strategy, n_bins, facts)]
 
 
 def fit_sensors(
@@ -458,16 +468,22 @@ def fit_sensors(
 
     Nothing can be learned from a sensor that always reads the same. A mapping without it never
     sends what it reads later. ``worth``: whether to refuse readings that seem to identify the row.
-    Raises InputError: if no sensor is left, and as ``fit_encoders`` does.
+    Raises InputError: if no sensor is left, and as ``fit_encoders`` does, but of all columns at
+    once.
     """
-    found, constant = [], []
-    for scan in _scan(table, strategy, n_bins, facts):
-        if (value := scan.constant) is not None:
-            constant.append(f"{scan.sensor!r} ({value})")
-            continue
-        if worth:
-            scan.check_worth()
-        found.append((scan.sensor, scan.encoder()))
+    found: list[tuple[str, Encoder]] = []
+    constant: list[str] = []
+    problems = Problems()
+    for make in _scans(table, strategy, n_bins, facts):
+        with problems.gathered():
+            scan = make()
+            if (value := scan.constant) is not None:
+                constant.append(f"{scan.sensor!r} ({value})")
+                continue
+            if worth:
+                scan.check_worth()
+            found.append((scan.sensor, scan.encoder()))
+    problems.refuse()
     _tell_constant(constant, len(table), left=len(found))
     return found
 
@@ -487,12 +503,13 @@ def _tell_constant(constant: Sequence[str], n_rows: int, left: int) -> None:
     )
 
 
-def _scan(
+def _scans(
     table: pd.DataFrame,
     strategy: str | Dict[Any, str],
     n_bins: int | Dict[Any, int],
     facts: Sequence[Labels],
-) -> Iterator[ColumnScan]:
+) -> Iterator[Callable[[], ColumnScan]]:
+    """Yield what looks at each column, once all choices for it are checked."""
     names = [str(column) for column in table.columns]
     if not names:
         raise InputError("the readings have no columns. Give at least one sensor.")
@@ -505,7 +522,8 @@ def _scan(
     for i, name in enumerate(names):
         how = own.get(name, chosen), bins.get(name, count)
         column = as_series(table.iloc[:, i])
-        yield ColumnScan(name, column, *how, facts=halves, by_name=name in own)
+        _check_choice(name, *how)  # of many columns one choice, which is told once
+        yield partial(ColumnScan, name, column, *how, facts=halves, by_name=name in own)
 
 
 def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[str, _T]:

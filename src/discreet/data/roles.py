@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -76,13 +76,20 @@ class Role:
     of: str | None = None
 
 
-def guess_roles(rows: pd.DataFrame, named: Mapping[str, str]) -> list[Role]:
+def guess_roles(
+    rows: pd.DataFrame, named: Mapping[str, str], index: Collection[str] = ()
+) -> list[Role]:
     """Return what every column seems to be.
 
-    ``rows``: the first ones. ``named``: columns whose role the user has named.
+    ``rows``: the first ones. ``named``: columns whose role the user has named. ``index``: those
+    that number or name the rows, by the file's own account.
     """
     names = [str(name) for name in rows.columns]
     found = {name: _describe(name, rows[name], named.get(name)) for name in names}
+    for name in (each for each in names if each in index and each not in named):
+        if found[name].role == "sensor":
+            of_index = "is a level of the index that pandas stored with the rows"
+            found[name] = replace(found[name], role="identifier", why=of_index)
     facts = [name for name in names if named.get(name, "").endswith("fact")]
     facts = [name for name in facts if unusable_kind(rows[name]) is None]
     seen = _Seen()

@@ -32,8 +32,10 @@ from discreet.data.dependence import (
     MIN_GROUPS,
     MIN_ROWS,
     Dependence,
+    check_copies,
     check_dependence,
     correlation_length,
+    occur_too_often,
     worse_of,
 )
 from discreet.data.groups import as_noun, group_values
@@ -41,7 +43,7 @@ from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of
 from discreet.data.split import Split, held_out_groups
 from discreet.data.tables import Table
 from discreet.data.time_order import clock_parts, find_clocks, has_times, in_time, parts_in_order
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, UnfitSensorError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
 
@@ -233,6 +235,15 @@ def check_groups(
     return _order_of(groups.index[table.index], table, sensors, public, private)
 
 
+def check_group_copies(
+    groups: Labels, table: pd.DataFrame, sensors: Sequence[str], facts: Sequence[str]
+) -> Dependence:
+    """Look for rows that occur again and again in different groups."""
+    clock = clock_parts(table, sensors)
+    read = table[[name for name in sensors if name not in clock]]
+    return check_copies(read, [table[name] for name in facts], groups.index[table.index])
+
+
 def _groups(table: pd.DataFrame, spec: str) -> Ints | None:
     """Return the number of every row's group, if there are any and enough of them."""
     try:
@@ -257,16 +268,30 @@ def _stretches(
 
 
 def _count_copies(
-    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+    dependence: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
 ) -> int:
     """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
     used = table[[*sensors, public, *private]]
     again = used.duplicated()
     rest = table[~again]
-    if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
+    if not again.any() or len(rest) < MIN_ROWS:
+        return 0
+    few = len(rest) < _DIFFERENT * len(table)
+    if few and not _repeats(dependence, table[[*sensors]], table[[public, *private]]):
         return 0
     found = check_both_orders(rest, sensors, public, private).found
     return 0 if found else int(again.sum())
+
+
+def _repeats(dependence: Dependence, readings: pd.DataFrame, facts: pd.DataFrame) -> bool:
+    """Whether rows are those so far before, as in a table appended to itself, and not by chance."""
+    if dependence.kind != "apart" or dependence.in_order_of is not None:
+        return False
+    return occur_too_often(readings, [facts[name] for name in facts])
 
 
 @dataclass(frozen=True)
@@ -285,10 +310,12 @@ def doubt_rows(
     public: str,
     private: Sequence[str],
 ) -> Doubt | None:
-    """Return what speaks against rows without groups being independent, if anything does."""
+    """Return what speaks against rows, or the groups named, being independent, if anything does."""
     if dependence.found:
         advice = _advise(dependence, table, sensors, public, private, None)
         return Doubt(_say_order(dependence, advice), dependence.cause, advice)
+    if dependence.unit == "groups":
+        return None
     shared = _shared_fact(table, sensors, public, private)
     if shared is None:
         return None
@@ -338,7 +365,7 @@ def _advise(
     """Return what to do about rows that depend on one another."""
     if dependence.kind == "copies":
         return "Drop the copies, or name what they share with --group."
-    if group is None and (copies := _count_copies(table, sensors, public, private)):
+    if group is None and (copies := _count_copies(dependence, table, sensors, public, private)):
         return (
             f"It is gone without the {copies} rows that repeat an earlier one: drop them if they "
             "are copies, or name what they share with --group."
@@ -394,10 +421,11 @@ def check_mixed(name: str, column: Column) -> None:
             f"{' and others with a point' if (kinds == 'number').any() else ''}. Write points, or "
             "separate columns by semicolons and write commas throughout."
         )
-    raise InputError(
+    raise UnfitSensorError(
+        name,
         f"sensor {name!r} holds numbers, but {where}; {len(odd)} of {len(present)} rows have such "
         "texts. Fix them, write unavailable where there was no reading, or leave it out with "
-        f"--exclude {name!r}."
+        f"--exclude {name!r}.",
     )
 
 
@@ -504,11 +532,8 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
             )
 
 
-def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
-    """Yield the private facts that are the public one under another name, in words.
-
-    No word depends on how many rows there are: of a table and of a part of it, one is enough.
-    """
+def under_another_name(public: Labels, private: Sequence[Labels]) -> Iterator[Labels]:
+    """Yield the private facts that are the public one: each nearly always tells the other."""
     for fact in private:
         counts = np.array(
             [
@@ -517,9 +542,18 @@ def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
             ]
         )
         if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
-            yield (
-                f"private fact {fact.name!r} is the public fact {public.name!r} under another "
-                f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
-                f"Whatever answers {public.name!r} reveals it, so that no mapping is useful and "
-                "private. Name another private or public fact."
-            )
+            yield fact
+
+
+def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
+    """Yield the private facts that are the public one under another name, in words.
+
+    No word depends on how many rows there are: of a table and of a part of it, one is enough.
+    """
+    for fact in under_another_name(public, private):
+        yield (
+            f"private fact {fact.name!r} is the public fact {public.name!r} under another "
+            f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
+            f"Whatever answers {public.name!r} reveals it just as well: a limit on what is "
+            "revealed is one on the answers. Name another private or public fact."
+        )

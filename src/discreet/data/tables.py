@@ -175,10 +175,16 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         if cells * _WHOLE_CELL > _memory():
             raise _too_large(file)
         try:
-            table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
+            return _in_pandas(parquet.read(columns=names), names)
         except MemoryError:
             raise _too_large(file) from None
-    return table
+
+
+def _in_pandas(rows: Any, names: list[str]) -> pd.DataFrame:
+    """Return what pyarrow has read; of numbers of two bytes pandas has no order: they get four."""
+    found: pd.DataFrame = rows.to_pandas(ignore_metadata=True)[names]
+    narrow = [name for name in names if found[name].dtype == np.float16]
+    return found.astype(dict.fromkeys(narrow, np.float32)) if narrow else found
 
 
 def _read_excel(file: Path) -> pd.DataFrame:
@@ -311,7 +317,7 @@ class FilePart:
             _check_unchanged(self.file, self.stamp)
             size = max(1, BATCH_ROWS * _BATCH_COLUMNS // max(len(read), _BATCH_COLUMNS))
             for batch in parquet.iter_batches(size, row_groups=list(self.groups), columns=read):
-                found = batch.to_pandas(ignore_metadata=True)[read]
+                found = _in_pandas(batch, read)
                 found.index = pd.RangeIndex(seen, seen + len(found))
                 seen += len(found)
                 yield with_clock(found, self.names)[list(self.names)]
@@ -458,6 +464,17 @@ def _parquet(file: Path) -> Any:
 def _columns(schema: Any) -> list[str]:
     """Return the names of the columns; an index that pandas has stored is one if it has a name."""
     return [name for name in schema.names if not _NAMELESS_INDEX.fullmatch(name)]
+
+
+def stored_index(files: Sequence[Path]) -> list[str]:
+    """Return the columns of Parquet files that pandas has stored as levels of an index."""
+    if not can_stream(files):
+        return []
+    with _explained(files[0]), _parquet(files[0]) as parquet:
+        schema = parquet.schema_arrow
+        levels = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = _columns(schema)
+    return [each for each in levels if isinstance(each, str) and each in names]
 
 
 def _kind(arrow_type: Any) -> str:

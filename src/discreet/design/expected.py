@@ -402,7 +402,7 @@ class Shortfall:
         if not math.isfinite(self.advantage):
             return (
                 "the error of the advantage is not known, as a class is in one group only or has "
-                "too few rows, or time was up"
+                "too few rows, or time was up or it was stopped"
             )
         return (
             "the advantage, on rows left out or under the model of those learned from, is at least "
@@ -451,8 +451,8 @@ class Expected:
     hidden (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors
     if it allows for those of its rows itself. None if there was no wish to search for. It takes
     rows, or the groups that were named, as independent, and is never true where ``doubted``: where
-    rows were seen to depend on one another, or may, and no groups were named. ``fit`` in Python
-    does not look at that.
+    rows were seen to depend on one another, or may, and no groups were named, or copies of rows lie
+    in different ones. ``fit`` in Python does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``). ``noise_cut``: whether time
     was up before noise could be tried.
@@ -593,7 +593,11 @@ def warn_useless(
     why = ""
     if expected is not None and expected.silent:
         why = "Not met: no level of strictness kept what was asked on held-out rows, "
-        why += "and time was up before noise was tried" if expected.noise_cut else _WITH_NOISE
+        why += (
+            "and it was stopped, or time was up, before noise was tried"
+            if expected.noise_cut
+            else _WITH_NOISE
+        )
         why += ", so that the symbols are pure noise. "
     elif taught.constant:
         always = fact.classes[int(np.argmax(taught.shares))]

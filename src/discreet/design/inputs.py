@@ -367,7 +367,7 @@ class Coded:
     """Coded rows on their way through a fit.
 
     ``facts``: the public fact, then the private ones. ``source``: what the mapping records of the
-    rows. ``doubted``: whether they, without groups, cannot be taken to be independent.
+    rows. ``doubted``: whether they, or their groups, cannot be taken to be independent.
     """
 
     names: list[str]

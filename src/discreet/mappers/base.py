@@ -300,7 +300,7 @@ class PrivacyMapper(UsesMapping):
             seed = int(check_random_state(self.random_state).randint(2**31))
             self.check_row_count(coded.n_rows)
             settings = self._settings(coded)
-            self._check_reachable(coded.facts[1:])
+            check_reachable(self.max_advantage, coded.facts[1:])
             search = self._search(settings, coded, np.random.default_rng(seed), report)
             levels, request = self._levels(search, settings)
             found = search.find(levels, request) if request else search.take(levels[0])
@@ -445,18 +445,6 @@ class PrivacyMapper(UsesMapping):
                 "fewer rows."
             )
 
-    def _check_reachable(self, private: Sequence[Fact]) -> None:
-        """Refuse a limit that no attacker can exceed."""
-        fact = max(private, key=lambda each: len(each.classes))
-        most = 1.0 - 1.0 / len(fact.classes)
-        if self.max_advantage is not None and self.max_advantage >= most:
-            raise InputError(
-                Parameter("max_advantage"),
-                f" {self.max_advantage:g} limits nothing: guessing {fact.name!r}, of "
-                f"{len(fact.classes)} classes, can be beaten by {most:.3g} at most. Ask for less, "
-                "such as 0.05.",
-            )
-
     def _check_solver(self) -> None:
         """Refuse what the paper's algorithms do not know, before any work is done."""
         if self.solver == "fast":
@@ -564,3 +552,16 @@ def _blind(kernel: Kernel, n_sensors: int) -> str:
         "a larger combination is invisible to it and may leak in full. The 'product' kernel looks "
         "at all of them."
     )
+
+
+def check_reachable(limit: float | None, private: Sequence[Fact]) -> None:
+    """Refuse a limit that no attacker can exceed."""
+    fact = max(private, key=lambda each: len(each.classes))
+    most = 1.0 - 1.0 / len(fact.classes)
+    if limit is not None and limit >= most:
+        raise InputError(
+            Parameter("max_advantage"),
+            f" {limit:g} limits nothing: guessing {fact.name!r}, of "
+            f"{len(fact.classes)} classes, can be beaten by {most:.3g} at most. Ask for less, "
+            "such as 0.05.",
+        )
