@@ -55,9 +55,9 @@ _HALVINGS_IN_HASTE = 5  # of the noise that tables need, where time is over
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
 _DRAWS, _MOST_DRAWN_FROM = 24, 20_000
-# Differences of classes, cell by cell, that attackers look at under all draws together. They grow
-# with the cube of the private classes, and with the square of the draws.
-_MOST_COMPARED = 2**24
+# Products that a step of a climb takes for attackers to look at all outputs under all draws. They
+# grow with the cube of the private classes, and with the square of the draws.
+_MOST_COMPARED = 2**21
 # Least entry of a table, and where an epsilon is asked for: with a zero, no audit could bound a
 # log-ratio.
 _FLOOR, _FLOOR_FOR_EPSILON = 0.0005, 0.002
@@ -151,7 +151,7 @@ def _hops(problem: Problem) -> bool:
 
 def _compares_few(problem: Problem) -> bool:
     """Tell whether attackers would compare little under as many draws of the model."""
-    return _DRAWS**2 * problem.attackers.apart.size <= _MOST_COMPARED
+    return _DRAWS**2 * problem.attackers.apart.size * problem.units.n_outputs <= _MOST_COMPARED
 
 
 def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
