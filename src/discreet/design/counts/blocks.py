@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from scipy.stats import poisson
 
 from discreet.arrays import Floats, Ints
-from discreet.design.counts.counting import PairCounts, cell_index
+from discreet.design.counts.counting import PairCounts, cell_index, sample_index
 from discreet.design.training_rows import Sample
 
 MAX_BLOCK_OUTPUTS = 32
@@ -227,7 +227,7 @@ def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, .
 
 def sensors_depend(sample: Sample) -> bool:
     """Tell whether sensors surely depend given the classes."""
-    some = sample.take(slice(None, None, -(-len(sample.codes) // PAIRED_ROWS)))
+    some = sample.take(sample_index(len(sample.codes), PAIRED_ROWS))  # tables may be periodic
     return any(dependence.beyond() for _, dependence in find_dependence(some))
 
 

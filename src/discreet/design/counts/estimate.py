@@ -167,7 +167,7 @@ _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is know
 
 @dataclass(frozen=True)
 class Structure:
-    """What is chosen once, from all rows: how to smooth, and which sensors form blocks.
+    """What is chosen once, from all rows but those left out for good: smoothing, and blocks.
 
     ``left_over``: whether sensors surely depend that no block holds together, two or all of them,
     or may, since time was over before all were looked at. ``joint_rows``: most rows that joint
