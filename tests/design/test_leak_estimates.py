@@ -6,7 +6,7 @@ from scipy.stats import binom
 from support.matrices import crossed
 
 from discreet.data.columns import Labels
-from discreet.design import leak_estimates
+from discreet.design import leak_estimates, learned_attackers
 from discreet.design.leak_estimates import average, estimate_fitted_leaks, estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.leakage.joint_outputs import output_probabilities
@@ -439,7 +439,7 @@ def test_states_are_found_so_that_outputs_are_as_likely_as_in_truth():
     symbols = np.stack(
         [np.where(state, rng.choice(n, 4000, p=given[1][t]), rng.choice(n, 4000, p=given[0][t]))
          for t, n in enumerate(n_symbols)], axis=1)  # fmt: skip
-    chances = leak_estimates.learn_states(symbols, np.zeros(4000, dtype=int), n_symbols)
+    chances = learned_attackers.learn_states(symbols, np.zeros(4000, dtype=int), n_symbols)
     outputs = np.stack(np.unravel_index(np.arange(216), n_symbols), axis=1)
     found = np.exp(chances(outputs)[:, 0])
     truth = [sum(weight * np.prod([own[t][z] for t, z in enumerate(output)])
@@ -639,7 +639,7 @@ def test_kinds_are_learned_as_a_slow_twin_does():
     n_symbols, blocks = np.array([2, 3, 2]), [(0, 2)]
     symbols = rng.integers(n_symbols, size=(300, 3))
     index, kinds = rng.integers(2, size=300), rng.integers(3, size=300)
-    found = leak_estimates.learn_kinds(symbols, index, kinds, n_symbols, blocks)(symbols[:20])
+    found = learned_attackers.learn_kinds(symbols, index, kinds, n_symbols, blocks)(symbols[:20])
     units = [(1,), (0, 2)]
 
     def share(rows, unit, row):
@@ -650,7 +650,7 @@ def test_kinds_are_learned_as_a_slow_twin_does():
             total = 0.0
             for kind in range(3):
                 own = (index == k) & (kinds == kind)
-                prior, n = leak_estimates._PRIOR_ROWS, own.sum()
+                prior, n = learned_attackers._PRIOR_ROWS, own.sum()
                 chance = [
                     (n * share(own, unit, row) + prior * share(index >= 0, unit, row)) / (n + prior)
                     for unit in units

@@ -29,7 +29,7 @@ from discreet.design.fusion import (
     learn_fusion,
 )
 from discreet.design.inputs import Settings
-from discreet.design.leak_estimates import learn_states
+from discreet.design.learned_attackers import learn_states
 from discreet.design.risks import MAX_OUTPUTS, Tables
 from discreet.design.training_rows import Fold, Rows, Sample
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning

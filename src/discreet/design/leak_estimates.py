@@ -33,20 +33,26 @@ taken for that, and more has to be to spare (``levels``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import combinations
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp, ndtr, ndtri, softmax
+from scipy.special import ndtr, ndtri
 
 from discreet.arrays import Floats, Ints
-from discreet.data.columns import Labels
 from discreet.design.fusion import draw_symbols
-from discreet.design.training_rows import LEAST_IN_FOLD, Sample, label_cells, rows_of
+from discreet.design.kinds import Kinds, Strata
+from discreet.design.learned_attackers import (
+    LEAST_KNOWN,
+    Chances,
+    grow_trees,
+    learn_kinds,
+    learn_states,
+    some_rows,
+)
+from discreet.design.training_rows import Sample, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
 
 MAX_LISTED = 64
@@ -57,7 +63,7 @@ _MOST_LISTED, _ROWS_EACH = 1024, 16
 _ALONE, _TOGETHER, _PAIRS = 2, 3, 4
 # Known rows that attackers learn from, of each class as many, and the least of each; those that
 # telling sensors and pairs are chosen by.
-_KNOWN_ROWS, _LEAST_KNOWN, _CHOOSING_ROWS = 20_000, 500, 10_000
+_KNOWN_ROWS, _CHOOSING_ROWS = 20_000, 10_000
 # Rows that the spread is taken from, or so many numbers of each class if that is more.
 _MOST_ROWS, _MOST_NUMBERS = 5_000, 50_000
 # Of what learned attackers score; symbols drawn for each row, and rows that need no more than one.
@@ -65,11 +71,6 @@ _CELLS, _DRAWS, _ENOUGH_ROWS = 12, 2, 16_000
 _LEARNED = 0.9  # of what leaks, that they see
 # The same at least of those whose lessons were few, and the most gain that it is told for.
 _LEAST_SEEN, _MOST_GAIN = 0.75, 0.49
-_TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
-# States of each class, steps that they are learned in, and about how many symbols.
-_STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
-# Kinds of rows that attackers tell apart at most, and rows that all of them count for in each.
-_MOST_KINDS, _PRIOR_ROWS = 64, 4.0
 _LEAST_LESSONS = 3_000  # rows, known and unseen, of which attackers learn what each kind sends
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
@@ -77,7 +78,6 @@ _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
 
-_Number = TypeVar("_Number", np.float64, np.int64)
 _Correction = Callable[[float, float, float, "_Noise"], tuple[float, float]]
 
 
@@ -228,7 +228,7 @@ def _estimate_all(
     look: _Look,
 ) -> Leaks:
     found = []
-    kinds = _Kinds(known, unseen)
+    kinds = Kinds(known, unseen)
     for inside, rows in _audiences(known, unseen, beyond):
         shown = _Shown(tables, rows_of(unseen.codes, rows))
         own = None if groups is None else groups[rows]
@@ -265,80 +265,6 @@ def _questions(classes: Ints) -> list[tuple[int, ...]]:
     """Return which of the classes that occur to tell apart: any two, and all of more than two."""
     found: list[tuple[int, ...]] = list(combinations(classes.tolist(), 2))
     return found if len(classes) <= 2 else [*found, tuple(classes.tolist())]
-
-
-# --- Kinds of rows --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Strata:
-    """Unseen rows of a class, kind by kind.
-
-    ``begins``: the first row of each kind. ``shares``: of each kind among all rows of the class,
-    known and unseen, of which there are ``total``.
-    """
-
-    rows: Ints
-    begins: Ints
-    shares: Floats
-    total: int
-
-    @property
-    def counts(self) -> Ints:
-        return np.diff(self.begins, append=len(self.rows))
-
-    def means(self, values: Floats) -> Floats:
-        """Return the mean of each kind; ``values``: of the rows, in their order."""
-        return np.asarray(np.add.reduceat(values, self.begins) / self.counts[:, None])
-
-
-class _Kinds:
-    """Which kind a row is of: its combination of all facts."""
-
-    def __init__(self, known: Sample, unseen: Sample) -> None:
-        self.public = known.public
-        both = zip(known.facts, unseen.facts, strict=True)
-        cells = label_cells([replace(a, index=np.append(a.index, b.index)) for a, b in both])
-        self.known, self.unseen = np.split(cells, [len(known.codes)])
-
-    def taught(self, inside: Ints, fact: Labels) -> Ints:
-        """Return the kinds of some known rows; many kinds are told apart by two facts only."""
-        if self.known.max(initial=0) < _MOST_KINDS:
-            return self.known[inside]
-        return label_cells([self.public, fact])[inside]
-
-    def strata(
-        self, inside: Ints, taught: Ints, rows: Ints, index: Ints, *, whole: bool
-    ) -> dict[int, _Strata]:
-        """Return the unseen rows of every class; rare kinds count as one.
-
-        ``inside``, ``rows``: the known and unseen rows that are looked at, and their classes.
-        ``whole``: whether all kinds count as one.
-        """
-        known, unseen = self.known[inside], self.unseen[rows]
-        if whole:
-            known, unseen = np.zeros_like(known), np.zeros_like(unseen)
-        return {
-            int(k): _stratify(np.flatnonzero(index == k), unseen[index == k], known[taught == k])
-            for k in _present(index)
-        }
-
-
-def _stratify(rows: Ints, unseen: Ints, known: Ints) -> _Strata:
-    n_kinds = 1 + max(int(part.max(initial=0)) for part in (unseen, known))
-    seen = np.bincount(unseen, minlength=n_kinds)
-    every = seen + np.bincount(known, minlength=n_kinds)
-    rare = (every > 0) & (seen < LEAST_IN_FOLD)
-    for kind in np.argsort(seen, kind="stable"):  # two rows, at least, tell a spread
-        if not rare.any() or seen[rare].sum() >= 2:
-            break
-        rare[kind] |= every[kind] > 0
-    place = np.where(rare, n_kinds, np.arange(n_kinds))[unseen]
-    order = np.argsort(place, kind="stable")
-    _, begins = np.unique(place[order], return_index=True)
-    common = np.flatnonzero((every > 0) & ~rare)
-    shares = np.append(every[common], every[rare].sum() if rare.any() else []) / every.sum()
-    return _Strata(rows[order], begins, shares, int(every.sum()))
 
 
 # --- What attackers look at -----------------------------------------------------------------
@@ -416,8 +342,8 @@ class _Taught:
     def rows(self) -> dict[int, Ints]:
         """The rows of every class, in random order."""
         classes = _present(self.index)
-        most = max(_KNOWN_ROWS // max(len(classes), 1), _LEAST_KNOWN)
-        return {int(k): _some_rows(np.flatnonzero(self.index == k), most) for k in classes}
+        most = max(_KNOWN_ROWS // max(len(classes), 1), LEAST_KNOWN)
+        return {int(k): some_rows(np.flatnonzero(self.index == k), most) for k in classes}
 
     def lacks(self, classes: Sequence[int]) -> bool:
         """Tell whether one of the classes has no two rows to learn from."""
@@ -426,7 +352,7 @@ class _Taught:
     @cached_property
     def moments(self) -> dict[int, tuple[Floats, Floats]]:
         """For every class the means of symbols, and of their products."""
-        most = max(_CHOOSING_ROWS // len(self.rows), _LEAST_KNOWN)
+        most = max(_CHOOSING_ROWS // len(self.rows), LEAST_KNOWN)
         some = {k: rows_of(self.codes, np.sort(own[:most])) for k, own in self.rows.items()}
         parts = {k: _symbols(self.shown.tables, codes) for k, codes in some.items()}
         return {k: (part.mean(axis=0), part.T @ part / len(part)) for k, part in parts.items()}
@@ -457,7 +383,7 @@ class _Taught:
     def scores(self) -> list[_Scores]:
         """What trees and mixtures score that learned to tell all classes apart."""
         drawn, index, _ = self.lessons
-        learned = _grow(drawn, index), learn_states(drawn, index, self.shown.n_symbols)
+        learned = grow_trees(drawn, index), learn_states(drawn, index, self.shown.n_symbols)
         return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
 
     def some(self, classes: Sequence[int]) -> Ints:
@@ -517,10 +443,6 @@ def _count_views(shown: _Shown, look: _Look) -> int:
     return listed + 1 + some + look.teaches_kinds + 2 * look.hidden
 
 
-Chances = Callable[[Ints], Floats]
-"""Of symbols log p(symbols|class), rows by classes, or as far apart."""
-
-
 class _Scores:
     """What attackers score that learned from drawn symbols to tell all classes apart.
 
@@ -568,123 +490,10 @@ class _Scores:
         return [each[:, columns].argmax(axis=1) for each in self.unseen]
 
 
-def _grow(symbols: Ints, index: Ints) -> Chances:
-    """Return trees to which every class counts the same: fewer for each, the more classes."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    steps = int(np.clip(_TREES // len(np.unique(index)), 3, 40))
-    trees = HistGradientBoostingClassifier(
-        max_iter=steps,
-        learning_rate=min(6.0 / steps, 0.3),
-        max_leaf_nodes=8,
-        min_samples_leaf=min(_LEAF, max(len(index) // _LEAF, 2)),
-        early_stopping=False,
-        class_weight="balanced",
-        random_state=0,
-    ).fit(symbols, index)
-    return lambda values: np.asarray(np.log(np.maximum(trees.predict_proba(values), _TINY)))
-
-
-def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
-    """Return a mixture of states for every class, given which sensors are independent."""
-    rng, most = np.random.default_rng(2), _MOST_SYMBOLS // len(n_symbols)
-    few = max(most // len(np.unique(index)), _LEAST_KNOWN)
-    own = [_some_rows(np.flatnonzero(index == k), few) for k in np.unique(index)]
-    found = [_find_states(_sent(symbols[rows], n_symbols), n_symbols, rng) for rows in own]
-
-    def chances(values: Ints) -> Floats:
-        sent = _sent(values, n_symbols)
-        scores = [constant + sent @ weights for constant, weights in found]
-        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
-
-    return chances
-
-
-def learn_kinds(
-    symbols: Ints,
-    index: Ints,
-    kinds: Ints,
-    n_symbols: Ints,
-    blocks: Sequence[tuple[int, ...]] = (),
-) -> Chances:
-    """Return for every class the mixture of its kinds, given which blocks are independent.
-
-    It is what designs are made by, but learned from what was sent: it sees what all sensors tell
-    together, also where the private class moves them to either side, by the public one.
-    """
-    joint, widths = _by_block(symbols, n_symbols, blocks)
-    sent, edges = _sent(joint, widths), np.cumsum([0, *(widths[:-1] - 1)])
-    everywhere = sent.mean(axis=0)
-    classes = []
-    for k in np.unique(index):
-        own, number = np.unique(kinds[index == k], return_inverse=True)
-        member = np.equal.outer(np.arange(len(own)), number).astype(np.float64)
-        rows = member.sum(axis=1)
-        share = (member @ sent[index == k] + _PRIOR_ROWS * everywhere) / (rows + _PRIOR_ROWS)[
-            :, None
-        ]
-        share = share.clip(_TINY, 1.0)
-        first = np.log(np.maximum(1.0 - np.add.reduceat(share, edges, axis=1), _TINY))
-        weights = np.log(share) - np.repeat(first, widths - 1, axis=1)
-        classes.append((np.log(rows / rows.sum()) + first.sum(axis=1), weights.T))
-
-    def chances(values: Ints) -> Floats:
-        shown = _sent(_by_block(values, n_symbols, blocks)[0], widths)
-        scores = [constant + shown @ weights for constant, weights in classes]
-        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
-
-    return chances
-
-
-def _by_block(
-    symbols: Ints, n_symbols: Ints, blocks: Sequence[tuple[int, ...]]
-) -> tuple[Ints, Ints]:
-    """Return what each block sends, and single sensors before them; and of how many outputs."""
-    blocked = {t for block in blocks for t in block}
-    parts = [(t,) for t in range(len(n_symbols)) if t not in blocked] + list(blocks)
-    sizes = [[int(n_symbols[t]) for t in part] for part in parts]
-    joint = [
-        np.ravel_multi_index(tuple(symbols[:, t] for t in part), size)
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    return np.stack(joint, axis=1), np.array([int(np.prod(size)) for size in sizes])
-
-
-def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
-    """Return ones where a sensor sends a symbol, for all but each sensor's first."""
-    values = np.concatenate([np.arange(1, n) for n in n_symbols])
-    sent = np.repeat(symbols, n_symbols - 1, axis=1) == values
-    return np.asarray(sent, dtype=np.float64)
-
-
-def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return log p(state, only first symbols), and what each other symbol adds to it.
-
-    By expectation and maximisation, from random shares of the rows; each symbol counts as sent once
-    more than it was.
-    """
-    edges = np.cumsum([0, *(n_symbols[:-1] - 1)])
-    shares = rng.dirichlet(np.full(_STATES, 0.3), size=len(sent))
-    for _ in range(_STEPS):
-        total, counts = shares.sum(axis=0)[:, None], shares.T @ sent
-        first = np.log(total - np.add.reduceat(counts, edges, axis=1) + 1.0)
-        weights = (np.log(counts + 1.0) - np.repeat(first, n_symbols - 1, axis=1)).T
-        prior = np.log((total[:, 0] + 1.0) / (len(sent) + _STATES))
-        constant = prior + (first - np.log(total + n_symbols)).sum(axis=1)
-        shares = softmax(constant + sent @ weights, axis=1)
-    return constant, weights
-
-
 def _draw(tables: Sequence[Floats], codes: Ints, seed: int) -> list[Ints]:
     """Return symbols of some rows, drawn a few times where rows are few."""
     rng, times = np.random.default_rng(seed), _DRAWS if len(codes) < _ENOUGH_ROWS else 1
     return [draw_symbols(list(tables), codes, rng) for _ in range(times)]
-
-
-def _some_rows(values: NDArray[_Number], most: int) -> NDArray[_Number]:
-    """Return so many rows at most, at random: their order may mean something."""
-    rows = np.random.default_rng(0).choice(len(values), min(most, len(values)), replace=False)
-    return values[rows]
 
 
 def lists_all(n_outputs: float, n_rows: int) -> bool:
@@ -791,7 +600,7 @@ class _Noise:
             squares = [moves.T @ moves for moves in self.moves]
             sums = [[np.sum(squares[k] * squares[m]) for m in kinds] for k in kinds]
             return float(np.sum(alike * sums))
-        few = [_some_rows(moves, max(_FEW_ROWS // len(kinds), 2)) for moves in self.moves]
+        few = [some_rows(moves, max(_FEW_ROWS // len(kinds), 2)) for moves in self.moves]
         found = sum(alike[k, k] * _squared(self.moves[k], few[k]) for k in kinds)
         for k, m in combinations(kinds, 2):
             products = np.mean((few[k] @ few[m].T) ** 2)
@@ -821,7 +630,7 @@ def _fitted(seen: float, _bias: float, moved: float, noise: _Noise) -> tuple[flo
 
 def _estimate(
     view: _View | None,
-    strata: Sequence[_Strata | None],
+    strata: Sequence[Strata | None],
     groups: Ints | None,
     correct: _Correction,
 ) -> tuple[float, float, float, float, float]:
@@ -876,7 +685,7 @@ def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[
 
 
 def _moved_by_rows(
-    strata: _Strata, part: Floats, inner: Floats, most: int, whiten: Callable[[Floats], Floats]
+    strata: Strata, part: Floats, inner: Floats, most: int, whiten: Callable[[Floats], Floats]
 ) -> Floats:
     """Return by how much each row may have moved the mean of its class.
 
@@ -884,14 +693,14 @@ def _moved_by_rows(
     look at, or as many as have few numbers.
     """
     most = max(most, _MOST_NUMBERS // part.shape[1])
-    some = np.arange(len(part)) if len(part) <= most else _some_rows(np.arange(len(part)), most)
+    some = np.arange(len(part)) if len(part) <= most else some_rows(np.arange(len(part)), most)
     kind = np.repeat(np.arange(len(inner)), strata.counts)[some]
     counts = strata.counts.astype(np.float64)
     scale = strata.shares / np.sqrt(counts * np.maximum(counts - 1.0, 1.0) * len(some) / len(part))
     return whiten(part[some] - inner[kind]) * scale[kind, None]
 
 
-def _moved_by_shares(strata: _Strata, apart: Floats, whiten: Callable[[Floats], Floats]) -> Floats:
+def _moved_by_shares(strata: Strata, apart: Floats, whiten: Callable[[Floats], Floats]) -> Floats:
     """Return by how much the shares of kinds may be off, each of them as seen in all rows.
 
     ``apart``: how far the mean of each kind is from that of the class.
