@@ -507,7 +507,7 @@ def test_bad_columns_are_told_in_one_line(tmp_path, change, words):
 def test_a_class_on_one_side_only_is_told(tmp_path):
     table = house(6000)
     table["who"] = np.where(np.arange(6000) < 2, "cid", table["who"])
-    wanted = task(write(tmp_path, table), split=make_split(0.001, 0, None))
+    wanted = task(write(tmp_path, table), split=make_split(0.0002, 0, None))
     refused("none would be on the audit side", scan, wanted)
 
 

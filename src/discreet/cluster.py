@@ -49,6 +49,7 @@ _END_SECONDS = 10.0  # for what is left of a cluster that is stopped
 _KILL_SECONDS = 0.05
 _UNHEARD = set(filter(None, (signal.SIGINT, HANGUP)))
 _WORKER = "Dask Worker process (from Nanny)"  # as Dask calls it
+_TMPDIR_OF_WORKERS = "distributed.nanny.pre-spawn-environ.TMPDIR"
 
 _T = TypeVar("_T")
 
@@ -114,7 +115,7 @@ def _local(count: int) -> Iterator[Any]:
         TemporaryDirectory(
             prefix="discreet-", dir=config.get("temporary-directory"), ignore_cleanup_errors=True
         ) as folder,
-        config.set({"temporary-directory": folder}),
+        config.set({"temporary-directory": folder, _TMPDIR_OF_WORKERS: folder}),
     ):
         # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
         starting = _in_background(partial(_start, count))

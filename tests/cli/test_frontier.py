@@ -103,6 +103,7 @@ def test_options_reach_the_mappers(command):
 
 @pytest.mark.parametrize("rule", ["likely", "cost=True:10"])
 def test_points_are_compared_by_what_decisions_are_good_for(command, rule):
+    rooms(300).to_csv("home.csv", index=False)
     code, printed, _ = command(
         "home.csv", *FACTS, *QUICK, "--methods", "ndd", "--decide", rule, "--out", "f.json"
     )

@@ -410,6 +410,12 @@ WorkerProcess._wait_until_connected = endless
 """
 
 
+def count_locks(folder):
+    """Return how many workers hold a folder; others come and go meanwhile."""
+    files = (name for _, _, names in os.walk(folder) for name in names)
+    return sum(name.startswith("worker-") and name.endswith(".dirlock") for name in files)
+
+
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 @pytest.mark.parametrize("number", STOPS)
 def test_a_signal_while_dask_starts_workers_ends_in_one_line(tmp_path, number, send):
@@ -418,7 +424,7 @@ def test_a_signal_while_dask_starts_workers_ends_in_one_line(tmp_path, number, s
     scratch.mkdir()
     with learning_apart(tmp_path, SLOW_WORKERS, "--dask", "local:2", TMPDIR=scratch) as process:
         workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
-        assert eventually(lambda: len([*scratch.rglob("worker-*.dirlock")]) == 2, PATIENCE)
+        assert eventually(lambda: count_locks(scratch) == 2, PATIENCE)
         send(process.pid, number)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (128 + number, "")
