@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -24,7 +25,7 @@ from importlib.util import find_spec
 from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -47,6 +48,7 @@ _RETURN_SECONDS = 120.0  # how long to wait for a worker when none is left
 _LOOK_SECONDS = 0.2
 _END_SECONDS = 10.0  # for what is left of a cluster that is stopped
 _KILL_SECONDS = 0.05
+_REMOVALS = 20  # times that a folder is tried to be removed
 _UNHEARD = set(filter(None, (signal.SIGINT, HANGUP)))
 _WORKER = "Dask Worker process (from Nanny)"  # as Dask calls it
 _TMPDIR_OF_WORKERS = "distributed.nanny.pre-spawn-environ.TMPDIR"
@@ -112,9 +114,7 @@ def _local(count: int) -> Iterator[Any]:
 
     # A folder of our own: Dask leaves its locks behind, and the folders of workers that are killed.
     with (
-        TemporaryDirectory(
-            prefix="discreet-", dir=config.get("temporary-directory"), ignore_cleanup_errors=True
-        ) as folder,
+        _own_folder(config.get("temporary-directory")) as folder,
         config.set({"temporary-directory": folder, _TMPDIR_OF_WORKERS: folder}),
     ):
         # Not in this thread: a signal's exception would leave the middle of Dask's work undone.
@@ -130,6 +130,21 @@ def _local(count: int) -> Iterator[Any]:
             with undisturbed():
                 _end_at_once(starting)
             raise
+
+
+@contextmanager
+def _own_folder(within: str | None) -> Iterator[str]:
+    """Make a folder that is removed in the end, also while workers that were killed still die."""
+    folder = mkdtemp(prefix="discreet-", dir=within)
+    try:
+        yield folder
+    finally:
+        with undisturbed():
+            for _ in range(_REMOVALS):
+                shutil.rmtree(folder, ignore_errors=True)
+                if not Path(folder).exists():
+                    break
+                time.sleep(_KILL_SECONDS)
 
 
 def _start(count: int) -> Any:
