@@ -366,6 +366,17 @@ def count_classes(index: NDArray[Any], n_classes: int) -> Ints:
     return counts
 
 
+def count_together(one: Labels, other: Labels) -> Ints:
+    """Return how many rows have each class of one fact with each of another; rows are the one's."""
+    counts = np.zeros(one.n_classes * other.n_classes, dtype=np.int64)
+    for begin in range(0, len(one.index), _COUNTED):
+        part = slice(begin, begin + _COUNTED)
+        places = one.index[part].astype(np.int64) * other.n_classes
+        places += other.index[part]
+        counts += np.bincount(places, minlength=len(counts))
+    return counts.reshape(one.n_classes, -1)
+
+
 def label_column(name: str, values: Any, role: str = "fact", *, single: bool = True) -> Labels:
     """Index the classes of one label column.
 

@@ -19,7 +19,7 @@ from discreet.data.columns import (
     Column,
     Labels,
     as_floats,
-    count_classes,
+    count_together,
     is_missing,
     is_missing_word,
     is_nested,
@@ -535,12 +535,7 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
 def under_another_name(public: Labels, private: Sequence[Labels]) -> Iterator[Labels]:
     """Yield the private facts that are the public one: each nearly always tells the other."""
     for fact in private:
-        counts = np.array(
-            [
-                count_classes(fact.index[public.index == k], fact.n_classes)
-                for k in range(public.n_classes)
-            ]
-        )
+        counts = count_together(public, fact)
         if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
             yield fact
 

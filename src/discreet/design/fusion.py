@@ -299,9 +299,9 @@ def _centred(
 
 def draw_symbols(tables: list[Floats], codes: Ints, rng: np.random.Generator) -> Ints:
     """Draw one symbol per sensor and row; for fitting only, devices have their own source."""
-    symbols = np.zeros(codes.shape, dtype=np.int64)
-    for t, table in enumerate(tables):
-        drawn, sent = rng.random(len(codes)), np.ascontiguousarray(codes[:, t])
+    symbols = np.zeros(codes.shape[::-1], dtype=np.int64)
+    for own, table, column in zip(symbols, tables, codes.T, strict=True):
+        drawn, sent = rng.random(len(codes)), np.ascontiguousarray(column)
         for edges in np.cumsum(table, axis=1).T[:-1]:
-            symbols[:, t] += drawn >= edges[sent]
-    return symbols
+            own += drawn >= edges.take(sent)
+    return symbols.T

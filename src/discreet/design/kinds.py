@@ -48,14 +48,14 @@ class Kinds:
         cells = label_cells([replace(a, index=np.append(a.index, b.index)) for a, b in both])
         self.known, self.unseen = np.split(cells, [len(known.codes)])
 
-    def taught(self, inside: Ints, fact: Labels) -> Ints:
+    def taught(self, inside: Ints | slice, fact: Labels) -> Ints:
         """Return the kinds of some known rows; many kinds are told apart by two facts only."""
         if self.known.max(initial=0) < _MOST_KINDS:
             return self.known[inside]
         return label_cells([self.public, fact])[inside]
 
     def strata(
-        self, inside: Ints, taught: Ints, rows: Ints, index: Ints, *, whole: bool
+        self, inside: Ints | slice, taught: Ints, rows: Ints | slice, index: Ints, *, whole: bool
     ) -> dict[int, Strata]:
         """Return the unseen rows of every class; rare kinds count as one.
 

@@ -246,10 +246,12 @@ def _estimate_all(
     return Leaks(*np.reshape(found, (-1, 5)).T)
 
 
-def _audiences(known: Sample, unseen: Sample, beyond: bool) -> Iterator[tuple[Ints, Ints]]:
+def _audiences(
+    known: Sample, unseen: Sample, beyond: bool
+) -> Iterator[tuple[Ints | slice, Ints | slice]]:
     """Yield the known and the unseen rows that attackers look at together."""
     if not beyond:
-        yield np.arange(len(known.codes)), np.arange(len(unseen.codes))
+        yield slice(None), slice(None)  # all of them, which are not copied
         return
     for h in range(unseen.public.n_classes):
         yield np.flatnonzero(known.public.index == h), np.flatnonzero(unseen.public.index == h)

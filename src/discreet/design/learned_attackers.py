@@ -102,6 +102,8 @@ def _by_block(
     symbols: Ints, n_symbols: Ints, blocks: Sequence[tuple[int, ...]]
 ) -> tuple[Ints, Ints]:
     """Return what each block sends, and single sensors before them; and of how many outputs."""
+    if not blocks:
+        return symbols, n_symbols
     blocked = {t for block in blocks for t in block}
     parts = [(t,) for t in range(len(n_symbols)) if t not in blocked] + list(blocks)
     sizes = [[int(n_symbols[t]) for t in part] for part in parts]
@@ -115,8 +117,9 @@ def _by_block(
 def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
     """Return ones where a sensor sends a symbol, for all but each sensor's first."""
     values = np.concatenate([np.arange(1, n) for n in n_symbols])
-    sent = np.repeat(symbols, n_symbols - 1, axis=1) == values
-    return np.asarray(sent, dtype=np.float64)
+    if len(values) > len(n_symbols):
+        symbols = np.repeat(symbols, n_symbols - 1, axis=1)
+    return np.equal(symbols, values, order="C").astype(np.float64)
 
 
 def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -227,8 +227,8 @@ class Problem:
         if self.limits.advantage is not None:
             prices[..., self.limited] = self._limit_prices(look.gains, duals)
         for own, (share, _) in zip(of[len(self.guarded) :], self.within, strict=True):
-            most = own[look.gains[..., own].argmax(axis=-1)]
-            np.put_along_axis(prices, most[..., None], _WITHIN * share, axis=-1)
+            most = look.gains[..., own].argmax(axis=-1)
+            prices[..., own] = (most[..., None] == np.arange(len(own))) * (_WITHIN * share)
         return prices
 
     def _limit_prices(self, gains: Floats, duals: Duals) -> Floats:
@@ -322,7 +322,7 @@ class Look:
     def slope(self, prices: Floats) -> Floats:
         """Return the slope in p(output|cell) of all gains together, each at its price."""
         told, pairs = self.attackers, self.apart.shape[-2]
-        dear = np.flatnonzero(prices[..., :pairs].any(axis=tuple(range(prices.ndim - 1))))
+        dear = np.flatnonzero(prices.reshape(-1, prices.shape[-1])[:, :pairs].any(axis=0))
         sides = np.sign(self.apart[..., dear, :]) * (0.25 * prices[..., dear, None])
         found = told.apart[dear].T @ sides if pairs else np.zeros(1)
         for k, (rows, given) in enumerate(zip(told.several, self.given, strict=True), start=pairs):

@@ -147,17 +147,17 @@ class Units:
         """
         n_cells, n_single, widest = chances.shape[1], len(self.singles), max(self.n_symbols)
         some = min(n_cells, count)
-        cell = np.arange(n_cells)
         if some < n_cells:
-            cell = ((cell[:some] + rng.random()) * n_cells / some).astype(np.int64)
+            cell = ((np.arange(some) + rng.random()) * n_cells / some).astype(np.int64)
+            chances = chances[:, cell]
         bits = _draw_bits((len(self.widths), some, -(-count // some // 2)), rng)
         bits = np.concatenate([bits, ~bits], axis=2)
         index = np.zeros(bits.shape, dtype=np.uint8)
-        single = chances[: n_single * widest].reshape(n_single, widest, n_cells)[:, :, cell]
+        single = chances[: n_single * widest].reshape(n_single, widest, some)
         for sums in _as_bits(single.cumsum(axis=1)).transpose(1, 0, 2)[:-1]:
             index[:n_single] += (bits[:n_single] > sums[:, :, None]).view(np.uint8)
         for k in range(n_single, len(self.widths)):
-            sums = _as_bits(chances[self.edges[k] : self.edges[k + 1] - 1, cell].cumsum(axis=0))
+            sums = _as_bits(chances[self.edges[k] : self.edges[k + 1] - 1].cumsum(axis=0))
             index[k] = (bits[k] > sums[:, :, None]).sum(axis=0)
         return self._shown(index.reshape(len(index), -1), np.dtype(np.float32))
 
