@@ -33,7 +33,7 @@ taken for that, and more has to be to spare (``levels``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -360,33 +360,26 @@ class _Taught:
         return {k: (part.mean(axis=0), part.T @ part / len(part)) for k, part in parts.items()}
 
     @cached_property
-    def lessons(self) -> tuple[Ints, Ints, Ints]:
-        """Symbols that known rows sent, their classes and their kinds."""
+    def lessons(self) -> tuple[Ints, Ints]:
+        """Symbols that known rows sent, and their classes."""
         own = np.concatenate(list(self.rows.values()))
         drawn = _draw(self.shown.tables, rows_of(self.codes, own), 1)
-        index, kinds = (np.tile(each[own], len(drawn)) for each in (self.index, self.kinds))
-        return np.concatenate(drawn), index, kinds
+        return np.concatenate(drawn), np.tile(self.index[own], len(drawn))
 
     def scores_of_kinds(self, blocks: Sequence[tuple[int, ...]]) -> _Scores:
-        """Return what attackers score who learned how likely symbols are for each kind."""
+        """Return what attackers score who know how likely symbols are for each kind."""
         if self._of_kinds is None:
-            drawn, index, kinds = self.lessons
-            learned = learn_kinds(drawn, index, kinds, self.shown.n_symbols, blocks)
-            # What is learned of each symbol, for each kind, has a variance of one over the rows.
-            width = len(self.shown.n_symbols)
-            unsure = {
-                int(k): width * len(np.unique(kinds[index == k])) / np.sum(index == k)
-                for k in np.unique(index)
-            }
-            self._of_kinds = _Scores(learned, drawn, index, self.shown.drawn, unsure)
+            tables = self.shown.tables
+            learned, unsure = learn_kinds(tables, self.codes, self.index, self.kinds, blocks)
+            self._of_kinds = _Scores(learned, np.unique(self.index), self.shown.drawn, unsure)
         return self._of_kinds
 
     @cached_property
     def scores(self) -> list[_Scores]:
         """What trees and mixtures score that learned to tell all classes apart."""
-        drawn, index, _ = self.lessons
+        drawn, index = self.lessons
         learned = grow_trees(drawn, index), learn_states(drawn, index, self.shown.n_symbols)
-        return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
+        return [_Scores(each, np.unique(index), self.shown.drawn) for each in learned]
 
     def some(self, classes: Sequence[int]) -> Ints:
         """Return the codes of some rows, of each class as many."""
@@ -427,7 +420,7 @@ def _possible_views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> I
     if look.teaches_kinds:
         yield taught.scores_of_kinds(look.blocks).view(classes)
     if look.hidden:
-        yield from (scores.view(classes, hidden=True) for scores in taught.scores)
+        yield from (scores.sliced_view(classes, taught.lessons) for scores in taught.scores)
 
 
 def _middle(values: Floats) -> Floats:
@@ -446,50 +439,52 @@ def _count_views(shown: _Shown, look: _Look) -> int:
 
 
 class _Scores:
-    """What attackers score that learned from drawn symbols to tell all classes apart.
+    """What attackers score who learned to tell all classes apart.
 
     What all sensors follow, and nobody named, shows there: a state that is often on either side for
-    one class and in the middle for the other moves no symbol by itself. ``known``, ``index``: the
-    symbols that they learned from, and their classes. ``unseen``: draws for the other rows.
+    one class and in the middle for the other moves no symbol by itself. ``classes``: which they
+    learned of, in order. ``unseen``: symbols drawn for the rows left out. ``unsure``: the variance
+    of the scores of each class that comes from the lessons (``_View``).
     """
 
     def __init__(
         self,
-        chances: Chances,
-        known: Ints,
-        index: Ints,
+        learned: Chances,
+        classes: Ints,
         unseen: Sequence[Ints],
         unsure: dict[int, float] | None = None,
     ) -> None:
-        self.unsure = unsure or {}
-        self.classes, self.index, self.known = np.unique(index), index, chances(known)
-        self.unseen = [chances(drawn) for drawn in unseen]
+        self.learned, self.classes, self.unsure = learned, classes, unsure or {}
+        self.unseen = [learned(drawn) for drawn in unseen]
 
-    def view(self, classes: tuple[int, ...], *, hidden: bool = False) -> _View:
-        """Return how often the scores of each row are in each cell.
-
-        Cells are the class that scores most; or of two classes, where dependence is ``hidden``,
-        slices of what one scores above the other.
-        """
-        sliced = hidden and len(classes) == 2
-        cells = self._slices(classes) if sliced else self._largest(classes)
-        n_cells = _CELLS if sliced else len(classes)
-        seen, rows = np.zeros((len(cells[0]), n_cells)), np.arange(len(cells[0]))
-        for each in cells:
-            seen[rows, each] += 1.0 / len(cells)
-        unsure = 2.0 * sum(self.unsure.get(k, 0.0) for k in classes) / len(classes)
-        share = _LEARNED if hidden else 1.0
-        return _View(seen, None, np.full(n_cells, 1.0 / n_cells), unsure, share)
-
-    def _slices(self, classes: tuple[int, ...]) -> list[Ints]:
-        first, second = np.searchsorted(self.classes, classes)
-        own = self.known[np.isin(self.index, classes)]
-        edges = np.quantile(own[:, second] - own[:, first], np.arange(1, _CELLS) / _CELLS)
-        return [np.searchsorted(edges, each[:, second] - each[:, first]) for each in self.unseen]
-
-    def _largest(self, classes: tuple[int, ...]) -> list[Ints]:
+    def view(self, classes: tuple[int, ...]) -> _View:
+        """Return how often each of the classes scores most for each row."""
         columns = np.searchsorted(self.classes, classes)
-        return [each[:, columns].argmax(axis=1) for each in self.unseen]
+        cells = [each[:, columns].argmax(axis=1) for each in self.unseen]
+        unsure = 2.0 * sum(self.unsure.get(k, 0.0) for k in classes) / len(classes)
+        return _counted(cells, len(classes), unsure)
+
+    def sliced_view(self, classes: tuple[int, ...], lessons: tuple[Ints, Ints]) -> _View:
+        """Return the same where dependence is hidden: of two classes, in slices of their scores.
+
+        ``lessons``: what the attackers learned from, which tells where to cut.
+        """
+        if len(classes) != 2:
+            return replace(self.view(classes), share=_LEARNED)
+        first, second = np.searchsorted(self.classes, classes)
+        drawn, index = lessons
+        own = self.learned(drawn[np.isin(index, classes)])
+        edges = np.quantile(own[:, second] - own[:, first], np.arange(1, _CELLS) / _CELLS)
+        cells = [np.searchsorted(edges, each[:, second] - each[:, first]) for each in self.unseen]
+        return replace(_counted(cells, _CELLS), share=_LEARNED)
+
+
+def _counted(cells: Sequence[Ints], n_cells: int, unsure: float = 0.0) -> _View:
+    """Return how often each row is in each cell, over some draws."""
+    seen, rows = np.zeros((len(cells[0]), n_cells)), np.arange(len(cells[0]))
+    for each in cells:
+        seen[rows, each] += 1.0 / len(cells)
+    return _View(seen, None, np.full(n_cells, 1.0 / n_cells), unsure)
 
 
 def _draw(tables: Sequence[Floats], codes: Ints, seed: int) -> list[Ints]:

@@ -1,4 +1,4 @@
-"""What attackers learn from symbols that known rows sent: how likely symbols are for each class.
+"""What attackers learn from known rows: how likely symbols are for each class.
 
 Trees and mixtures of states find what nobody named; a mixture of the kinds of rows (combinations of
 all facts) is what designs are made by. Whoever looks at rows left out scores them by this
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
+from discreet.leakage.joint_outputs import output_probabilities
 
 LEAST_KNOWN = 500
 """Rows of each class that are learned from, if there are so many."""
@@ -63,55 +64,80 @@ def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
 
 
 def learn_kinds(
-    symbols: Ints,
+    tables: Sequence[Floats],
+    codes: Ints,
     index: Ints,
     kinds: Ints,
-    n_symbols: Ints,
     blocks: Sequence[tuple[int, ...]] = (),
-) -> Chances:
+) -> tuple[Chances, dict[int, float]]:
     """Return for every class the mixture of its kinds, given which blocks are independent.
 
-    It is what designs are made by, but learned from what was sent: it sees what all sensors tell
-    together, also where the private class moves them to either side, by the public one.
+    It is what designs are made by: it sees what all sensors tell together, also where the private
+    class moves them to either side, by the public one. What codes are expected to send is known, so
+    that nothing is drawn. With it, for every class, the variance of its scores that comes from
+    having learned of so many rows.
     """
-    joint, widths = _by_block(symbols, n_symbols, blocks)
-    sent, edges = _sent(joint, widths), np.cumsum([0, *(widths[:-1] - 1)])
-    everywhere = sent.mean(axis=0)
-    classes = []
-    for k in np.unique(index):
-        own, number = np.unique(kinds[index == k], return_inverse=True)
-        member = np.equal.outer(np.arange(len(own)), number).astype(np.float64)
-        rows = member.sum(axis=1)
-        share = (member @ sent[index == k] + _PRIOR_ROWS * everywhere) / (rows + _PRIOR_ROWS)[
-            :, None
-        ]
-        share = share.clip(_TINY, 1.0)
-        first = np.log(np.maximum(1.0 - np.add.reduceat(share, edges, axis=1), _TINY))
-        weights = np.log(share) - np.repeat(first, widths - 1, axis=1)
-        classes.append((np.log(rows / rows.sum()) + first.sum(axis=1), weights.T))
+    pairs, kind, rows = np.unique(
+        index * (kinds.max(initial=0) + 1) + kinds, return_inverse=True, return_counts=True
+    )
+    classes = pairs // (kinds.max(initial=0) + 1)
+    parts, first, more = _parts(len(tables), blocks), np.zeros(len(rows)), []
+    unsure = np.zeros(len(rows))
+    for part in parts:
+        share, spread = _expect([tables[t] for t in part], codes[:, part], kind, rows)
+        first += np.log(share[:, 0])
+        more.append(np.log(share[:, 1:]) - np.log(share[:, :1]))
+        unsure += (spread / share).sum(axis=1)
+    weights, widths = np.concatenate(more, axis=1), np.array([each.shape[1] + 1 for each in more])
+    own = {int(k): np.flatnonzero(classes == k) for k in np.unique(classes)}
+    known = [(np.log(rows[k] / rows[k].sum()) + first[k], weights[k].T) for k in own.values()]
 
     def chances(values: Ints) -> Floats:
-        shown = _sent(_by_block(values, n_symbols, blocks)[0], widths)
-        scores = [constant + shown @ weights for constant, weights in classes]
+        sent = _sent(_by_part(values, tables, parts), widths)
+        scores = [constant + sent @ each for constant, each in known]
         return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
 
-    return chances
+    return chances, {k: float(unsure[own[k]].sum() / rows[own[k]].sum()) for k in own}
 
 
-def _by_block(
-    symbols: Ints, n_symbols: Ints, blocks: Sequence[tuple[int, ...]]
-) -> tuple[Ints, Ints]:
-    """Return what each block sends, and single sensors before them; and of how many outputs."""
-    if not blocks:
-        return symbols, n_symbols
+def _parts(n_sensors: int, blocks: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Return the single sensors, one by one, then the blocks."""
     blocked = {t for block in blocks for t in block}
-    parts = [(t,) for t in range(len(n_symbols)) if t not in blocked] + list(blocks)
-    sizes = [[int(n_symbols[t]) for t in part] for part in parts]
-    joint = [
+    return [[t] for t in range(n_sensors) if t not in blocked] + [list(block) for block in blocks]
+
+
+def _expect(tables: Sequence[Floats], codes: Ints, kind: Ints, rows: Ints) -> tuple[Floats, Floats]:
+    """Return how likely each output is for each kind, and the variance of that for each row.
+
+    ``rows``: how many there are of each kind.
+    """
+    if len(tables) == 1:
+        place, outputs = codes[:, 0], tables[0]
+    else:
+        distinct = distinct_rows(codes)
+        place, outputs = distinct.inverse, output_probabilities(tables, distinct.rows)
+    n_codes = len(outputs)
+    counts = np.bincount(kind * n_codes + place, minlength=len(rows) * n_codes)
+    counts = counts.reshape(-1, n_codes)
+    total, squares, n = counts @ outputs, counts @ outputs**2, rows[:, None]
+    share = (total + _PRIOR_ROWS * total.sum(axis=0) / rows.sum()) / (n + _PRIOR_ROWS)
+    share = np.asarray(np.maximum(share, _TINY))
+    share = share.clip(_TINY, 1.0)
+    # Of one row any spread may be true.
+    spread = np.where(n > 1, (squares - total**2 / n) / np.maximum(n - 1, 1), share * (1.0 - share))
+    return share, np.asarray(np.maximum(spread, 0.0))
+
+
+def _by_part(symbols: Ints, tables: Sequence[Floats], parts: Sequence[Sequence[int]]) -> Ints:
+    """Return what each part sends, as the number of its output."""
+    if len(parts) == len(tables):
+        return symbols
+    sizes = [[tables[t].shape[1] for t in part] for part in parts]
+    outputs = [
         np.ravel_multi_index(tuple(symbols[:, t] for t in part), size)
         for part, size in zip(parts, sizes, strict=True)
     ]
-    return np.stack(joint, axis=1), np.array([int(np.prod(size)) for size in sizes])
+    return np.stack(outputs, axis=1)
 
 
 def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
@@ -119,7 +145,7 @@ def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
     values = np.concatenate([np.arange(1, n) for n in n_symbols])
     if len(values) > len(n_symbols):
         symbols = np.repeat(symbols, n_symbols - 1, axis=1)
-    return np.equal(symbols, values, order="C").astype(np.float64)
+    return np.asarray(np.equal(symbols, values, order="C"), dtype=np.float64)
 
 
 def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -36,7 +36,7 @@ from discreet.design.training_rows import Sample
 
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
-_MOST_COUNTERS = 1 << 13  # that are near the processor
+_MOST_COUNTERS = 1 << 15  # that are near the processor
 _PAIRED_AT_ONCE = 1 << 10  # rows that pairs are counted in at once: their places stay there, too
 SAMPLED_ROWS = 100_000
 """Most rows that are looked at as rows: for encoders, dependence, and levels tried."""
