@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
 from discreet.design import leak_estimates, levels
-from discreet.design.expected import Answers, Expected, Request, Shortfall, warn_unmet, warn_useless
+from discreet.design.expected import Request
 from discreet.design.feasible import Designed
+from discreet.design.fit_warnings import warn_unmet
 from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
 from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.training_rows import Sample
-from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
-from discreet.mapping.parts import Fact
+from discreet.errors import UnmetRequestWarning
 
 SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
 
@@ -257,73 +257,6 @@ def test_both_limits_have_to_be_met():
     assert not tried(0.0, 0.0, epsilon=float("inf")).keeps(Request(None, 5.0))
 
 
-def expected(low, decided):
-    middle = low + 0.05
-    return Expected(
-        advantage=0.0,
-        advantage_error=0.0,
-        raw_advantage=0.1,
-        epsilon=None,
-        public_error=0.5,
-        balanced_accuracy=middle,
-        balanced_low=low,
-        balanced_high=middle + 0.05,
-        decided=decided,
-        guessing_error=0.4,
-        raw_error=0.1,
-        raw_balanced_accuracy=0.9,
-        folds=2,
-        met=None,
-    )
-
-
-def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():
-    assert expected(0.501, (0.6, 0.4)).useful
-    assert not expected(0.5, (0.6, 0.4)).useful
-    assert not expected(0.7, (1.0, 0.0)).useful
-    assert expected(0.35, (0.6, 0.4, 0.0)).useful  # guessing among three
-    assert expected(0.35, (0.6, 0.4, 0.0)).public_advantage == pytest.approx(0.4 - 1 / 3)
-
-
-@pytest.mark.parametrize(
-    ("folds", "silent", "of"),
-    [(1, False, "the mapping written"), (2, False, "designs without"), (2, True, "the mapping")],
-)
-def test_figures_say_what_they_are_of(folds, silent, of):
-    found = replace(expected(0.501, (0.6, 0.4)), folds=folds, silent=silent)
-    assert found.of.startswith(of) and found.of.endswith("on rows left out")
-
-
-def test_warnings_say_that_designs_without_a_fold_were_tried():
-    found, fact = expected(0.4, (0.6, 0.4)), Fact(name="fall", classes=("no", "yes"))
-    taught = Answers(np.array([0, 1]), np.ones(2), np.array([0.5, 0.5]))
-    told = (
-        "a design without a fold answers 'fall' no better .* may be better or worse than this; the"
-    )
-    with pytest.warns(UninformativeMappingWarning, match=told):
-        warn_useless(fact, found, taught, (0.4, 0.6), "Add rows.")
-    with pytest.warns(UninformativeMappingWarning, match="left out.* the mapping answers 'fall'"):
-        warn_useless(fact, replace(found, folds=1), taught, (0.4, 0.6), "Add rows.")
-    constant = replace(taught, shares=np.array([1.0, 0.0]))
-    with pytest.warns(UninformativeMappingWarning, match="learned from, .* the mapping answers"):
-        warn_useless(fact, found, constant, (0.4, 0.6), "Add rows.")
-
-
-def lacking(asked, advantage, epsilon=None, kept=1.0):
-    return Shortfall(asked, advantage, epsilon, 1.25, kept)
-
-
-def test_what_levels_lacked_is_said_beside_the_limit():
-    both = Request(0.05, 1.0)
-    assert "is at least 5.01 points with 1.25 standard" in lacking(both, 0.0501, 0.5).words
-    found = lacking(both, 0.039, 2.378, kept=0.75)
-    assert found.of_epsilon and not found.of_advantage
-    assert "at least 2.378 on rows left out (limit: 1); so 25 % of the symbols" in found.words
-    assert "either the advantage or epsilon" in lacking(both, 0.04, 0.5).words
-    assert "unbounded" in lacking(Request(None, 1.0), 0.04, float("inf")).words
-    assert "in one group only" in lacking(Request(0.05), float("inf")).words
-
-
 def test_a_search_that_finds_no_level_tells_what_was_lacking(rng):
     searched = search(600, rng, Speaking())
     believe(searched, 0.03, (0.06, 0.05, 0.04, 0.02, 0.01))
@@ -337,16 +270,6 @@ def test_figures_of_raw_readings_are_marked_where_time_is_up(rng):
     over = search(6000, rng, Speaking(), report=lambda progress: True)
     assert over.find(LEVELS, Request(0.25)).expected.hurried
     assert not search(6000, rng, Speaking()).find(LEVELS, Request(0.25)).expected.hurried
-
-
-@pytest.mark.parametrize(("middle", "little"), [(0.55, True), (0.6, False)])
-def test_little_is_kept_where_it_is_less_than_a_fifth_of_what_raw_readings_gain(middle, little):
-    found = replace(expected(0.501, (0.6, 0.4)), balanced_accuracy=middle)
-    found = replace(found, raw_balanced_accuracy=0.95)
-    assert found.useful and found.keeps_little == little
-    assert found.share_of_raw_gain == pytest.approx((middle - 0.5) / 0.45)
-    nothing = replace(found, raw_balanced_accuracy=0.5)
-    assert nothing.share_of_raw_gain is None and not nothing.keeps_little
 
 
 def test_a_level_that_was_stopped_is_not_proposed(rng):

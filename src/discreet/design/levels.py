@@ -20,22 +20,13 @@ from typing import Protocol
 import numpy as np
 
 from discreet.arrays import Ints
-from discreet.design.expected import (
-    Answers,
-    Expected,
-    Request,
-    Shortfall,
-    answer_from_codes,
-    answer_unseen,
-    finish_fusion,
-    join,
-    raw_advantage,
-    tree_rows,
-)
+from discreet.design.answers import Answers, answer_unseen, finish_fusion, join
+from discreet.design.expected import Expected, Request, Shortfall
 from discreet.design.feasible import Designed, uniform_tables
 from discreet.design.fusion import class_shares, fusion_rows
 from discreet.design.inputs import Settings, Target
 from discreet.design.leak_estimates import Leaks, average, estimate_fitted_leaks, estimate_leaks
+from discreet.design.raw_answers import answer_from_codes, raw_advantage, tree_rows
 from discreet.design.risks import Tables
 from discreet.design.training_rows import Fold, Sample, split_folds
 from discreet.errors import InputError
