@@ -60,7 +60,8 @@ from discreet.design.inputs import (
 )
 from discreet.design.kernels import Kernel
 from discreet.design.leak_estimates import lists_all
-from discreet.design.levels import Found, LevelSearch, leave_out
+from discreet.design.left_out import leave_out
+from discreet.design.levels import Found, LevelSearch
 from discreet.design.problem import (
     Designer,
     RiskDesign,
