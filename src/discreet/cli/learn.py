@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.choices import METHODS
+from discreet.cli.learn_checks import check_loss, check_rounds, check_wishes
 from discreet.cli.learn_json import Outcome, is_default, result
 from discreet.cli.learn_text import announce, say_rounds, summarise
 from discreet.cli.learn_verdict import audit_command, verdict
@@ -46,7 +47,6 @@ from discreet.cli.options import (
     mapper_options,
     name_list,
     option,
-    option_name,
     read_config,
     same_command,
     seconds_of,
@@ -243,24 +243,15 @@ def learn(
 
         discreet learn 'day-*.parquet' --public use --private me --out m.json
     """
-    if (stay is not None) and rounds is None:
-        raise InputError("--stay was given without --rounds, which it is for. Give both.")
-    if rounds is not None and max_advantage is None:
-        raise InputError(
-            f"--rounds {rounds} needs to know what they may tell together. Give --max-advantage."
-        )
+    check_rounds(rounds, stay, max_advantage)
     wishes = {
         "privacy_ratio": ratio,
         "max_advantage": max_advantage,
         "epsilon": epsilon,
         "ldp_epsilon": ldp_epsilon,
     }
-    _check_wishes(method, wishes, beyond_answer)
-    if loss is not None and method == "auto":
-        raise InputError(
-            f"--loss {loss} was given, but --method auto minimises no loss. Leave it out, or use "
-            "--method npo."
-        )
+    check_wishes(method, wishes, beyond_answer)
+    check_loss(method, loss)
     options = mapper_options(kernel, loss, decide, seed, binning, bins) | wishes
     if beyond_answer:
         options["beyond_answer"] = True
@@ -274,14 +265,7 @@ def learn(
         options["time_budget"] = limit
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
-    # Loaded while a stop ends the process at once: of an interrupt, libraries make other errors.
-    import_module("discreet.learning")
-    import_module("discreet.cli.progress")
-    if dask is not None:
-        from discreet.cluster import check_address
-
-        check_address(dask)
-        import_module("distributed")
+    _load_libraries(dask)
     from discreet.task import Task, make_split
 
     with interruptible(early=True):
@@ -314,6 +298,20 @@ def learn(
     return _exit_code(outcome.learned.mapper, outcome.figure)
 
 
+def _load_libraries(dask: str | None) -> None:
+    """Load them while a stop ends the process at once.
+
+    Of an interrupt, libraries make other errors.
+    """
+    import_module("discreet.learning")
+    import_module("discreet.cli.progress")
+    if dask is not None:
+        from discreet.cluster import check_address
+
+        check_address(dask)
+        import_module("distributed")
+
+
 def _finish(
     context: typer.Context,
     config_out: Path | None,
@@ -338,31 +336,12 @@ def _met(mapper: PrivacyMapper, figure: RoundsFigure | None) -> bool | None:
     return figure.met
 
 
-def _check_wishes(method: str, wishes: dict[str, float | None], beyond_answer: bool) -> None:
-    """Refuse wishes for privacy that contradict each other or the method."""
-    given = [option_name(name) for name in wishes if wishes[name] is not None]
-    if method == "ndd" and given:
-        raise InputError(
-            f"{given[0]} was given, but --method ndd protects nothing. Leave {given[0]} out, or "
-            "use --method npo."
-        )
-    deaf = [name for name in given if name != "--ldp-epsilon"]
-    if method == "randomized-response" and deaf:
-        raise InputError(
-            f"{deaf[0]} was given, but --method randomized-response does not look at the private "
-            "fact. Give --ldp-epsilon, the budget of every sensor, or use --method npo."
-        )
-    searched = [name for name in given if name in ("--max-advantage", "--epsilon")]
-    if "--ratio" in given and searched:
-        raise InputError(
-            f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
-            "Give one or the other."
-        )
-    if beyond_answer and method != "auto":
-        raise InputError(
-            f"--beyond-answer was given, but --method {method} does not tell its attackers the "
-            "public fact. Use --method auto."
-        )
+def _check_places(task: Task, out: Path, work_dir: Path | None) -> None:
+    """Refuse places that cannot take what is to be written."""
+    if work_dir is not None and not work_dir.is_dir():
+        raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
+    for file in task.files():
+        check_out(out, file)
 
 
 def run_learn(
@@ -394,10 +373,7 @@ def run_learn(
     from discreet.cluster import connected
     from discreet.learning import learn, open_table, prepare
 
-    if work_dir is not None and not work_dir.is_dir():
-        raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
-    for file in task.files():
-        check_out(out, file)
+    _check_places(task, out, work_dir)
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
     warned: list[str] = []
