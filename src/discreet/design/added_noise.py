@@ -51,7 +51,7 @@ def add_noise_in_groups(
         return None, None
     # What is told of it is what rows left out show, as of every level.
     taken = _with_noise(trials, tried, _PERCENT_KEPT[above - 1] / 100)
-    return taken, trials.with_fusion(mixed(designed, taken.kept), trials.sample, trials.rng)
+    return taken, trials.finish(designed, taken.kept)
 
 
 def _noise_in_groups(

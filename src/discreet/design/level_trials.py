@@ -194,10 +194,13 @@ class LevelTrials:
     ) -> Designed:
         """Design on all rows that designs may see; ``kept``: as of ``Tried``."""
         designed = self.design(None, target, rng=self.rng, starts=starts, report=self.report)
-        return self.with_fusion(mixed(designed, kept), self.sample, self.rng)
+        return self.finish(designed, kept)
 
-    def with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
-        """Return a design with its fusion rule finished, on rows that it knows."""
+    def finish(self, designed: Designed, kept: float = 1.0) -> Designed:
+        """Return a design on all rows with its fusion rule; ``kept``: as of ``Tried``."""
+        return self._with_fusion(mixed(designed, kept), self.sample, self.rng)
+
+    def _with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
         most = self._at_most(fusion_rows(self.settings.n_symbols))
         fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng, most)
         return replace(designed, fusion=fusion)
@@ -250,7 +253,7 @@ class LevelTrials:
         for k in parts:
             known, unseen = self.parts[k]
             rng = np.random.default_rng([int(self.seeds[k]), 1])
-            designed = self.with_fusion(tried.designs[k], known, rng)
+            designed = self._with_fusion(tried.designs[k], known, rng)
             tried.designs[k] = designed
             assert designed.fusion is not None
             answers.append(answer_unseen(designed.fusion, designed.tables, unseen, rng))

@@ -178,7 +178,7 @@ class LevelSearch(LevelTrials):
         designs = [Designed(tables, float("nan"), np.empty(0), np.empty(0))] * len(self.parts)
         leaks = Leaks(np.zeros(1), np.zeros(1), np.zeros(1))
         expected = self._expect(Tried(target, designs, leaks, None), met=False, asked=asked)
-        designed = self.with_fusion(designs[0], self.sample, self.rng)
+        designed = self.finish(designs[0])
         designed = replace(designed, stopped=self._stopped)
         expected = replace(expected, silent=True, kept=0.0, noise_cut=self.noise_cut)
         return Found(target, expected, designed)
