@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from support.commands import run
 
-from discreet.cli.learn import say_rounds
+from discreet.cli.learn_text import say_rounds
 from discreet.errors import InputError
 from discreet.learning import prepare
 from discreet.learning_for_rounds import RoundsFigure, learn_for_rounds

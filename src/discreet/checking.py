@@ -24,8 +24,8 @@ from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows, read_stretches
 from discreet.data.text_files import TextForm, text_form
 from discreet.design.counts.blocks import sensors_depend
-from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
+from discreet.design.raw_answers import answer_unseen_codes, raw_advantage
 from discreet.design.training_rows import split_folds
 from discreet.errors import (
     DiscreetWarning,

@@ -25,7 +25,7 @@ from discreet.data.columns import Labels
 from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS
 from discreet.design.leak_estimates import MAX_LISTED
-from discreet.design.levels import LEFT_OUT, MOST_LEFT_OUT
+from discreet.design.left_out import LEFT_OUT, MOST_LEFT_OUT
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.joint_outputs import count_outputs

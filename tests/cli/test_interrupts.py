@@ -56,18 +56,18 @@ SLOW_FUSION = """
 def endless(*args):
     print("the mapping is nearly there")
     while True: time.sleep(0.05)  # a signal just before a long sleep would wait
-import discreet.design.expected
-discreet.design.expected.learn_fusion = endless
+import discreet.design.answers
+discreet.design.answers.learn_fusion = endless
 """
 HELD_FUSION = """
 import os
-import discreet.design.expected
-learn_fusion = discreet.design.expected.learn_fusion
+import discreet.design.answers
+learn_fusion = discreet.design.answers.learn_fusion
 def held(*args):
     print("the mapping is nearly there")
     while not os.path.exists("go on"): time.sleep(0.05)
     return learn_fusion(*args)
-discreet.design.expected.learn_fusion = held
+discreet.design.answers.learn_fusion = held
 """
 SLOW_READING = """
 import time

@@ -1,4 +1,4 @@
-"""Answers about rows left out: against loops, against coins, and beside raw codes."""
+"""Answers about rows left out: against loops and against coins."""
 
 import itertools
 
@@ -7,23 +7,22 @@ import pytest
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
-from discreet.design import expected as module
 from discreet.design import fusion
-from discreet.design.expected import (
+from discreet.design.answers import (
     Answers,
     answer_drawn,
-    answer_from_codes,
     answer_unseen,
     finish_fusion,
     is_useful,
     join,
-    raw_advantage,
+    some_rows,
 )
 from discreet.design.fusion import Aim
 from discreet.design.inputs import Settings
 from discreet.design.kernels import ProductKernel
-from discreet.design.training_rows import Sample, split_folds
+from discreet.design.training_rows import Sample
 from discreet.mapping.parts import TableFusion
+from tests.support.problems import census_like
 
 
 def answer_held_out(how, tables, fusion, known, unseen, rng):
@@ -109,14 +108,6 @@ def test_parts_join_to_the_answers_about_all_rows(rng):
     np.testing.assert_allclose(found.shares, whole.shares)
 
 
-def census_like(rng, n=2000, positives=0.24):
-    """Two sensors that say a little about a public fact that a quarter of the rows have."""
-    h = (rng.random(n) < positives).astype(np.int64)
-    codes = np.stack([rng.binomial(3, 0.3 + 0.2 * h), rng.binomial(3, 0.35 + 0.15 * h)], axis=1)
-    g = Labels("g", rng.integers(2, size=n), range(2))
-    return Sample(codes.astype(np.int64), (4, 4), Labels("h", h, range(2)), (g,))
-
-
 def settings(aim):
     return Settings((2, 2), ProductKernel(), LOSSES["logistic"], 1e-4, 1e-4, aim=aim)
 
@@ -173,50 +164,13 @@ def test_many_outputs_are_answered_by_the_rule_that_ships(n_symbols, rng):
     assert not answer_held_out(many, silent, None, known, unseen, rng).useful()
 
 
-@pytest.mark.slow
-def test_raw_codes_show_what_there_is_to_know(rng):
-    """The public fact is the exclusive-or of two codes, which no single code tells."""
-    codes = rng.integers(2, size=(600, 3))
-    h = np.where(rng.random(600) < 0.9, codes[:, 0] ^ codes[:, 1], rng.integers(2, size=600))
-    sample = Sample(codes, (2, 2, 2), Labels("h", h, range(2)), ())
-    folds = split_folds(sample, 3, None, rng)
-    found = answer_from_codes(sample, folds, Aim(), 0)
-    assert len(found.truth) == 600
-    assert found.error == pytest.approx(0.05, abs=0.03)
-    shuffled = Sample(codes, (2, 2, 2), Labels("h", rng.permutation(h), range(2)), ())
-    assert not answer_from_codes(shuffled, folds, Aim(), 0).useful()
-
-
 def test_of_many_rows_some_are_taken_and_every_class_stays(rng):
     public = Labels("h", (np.arange(40_000) < 3).astype(np.int64), range(2))
     index = np.arange(0, 40_000, 2)
-    found = module._some(index, public, rng, 500)
+    found = some_rows(index, public, rng, 500)
     assert 500 <= len(found) <= 600 and set(found) <= set(index)
     assert (public.index[found] == 1).sum() == 2
-    np.testing.assert_array_equal(module._some(index[:500], public, rng, 500), index[:500])
-
-
-@pytest.mark.slow
-def test_raw_codes_are_decided_by_the_same_aim(rng):
-    sample = census_like(rng)
-    folds = split_folds(sample, 2, None, rng)
-    likely, balanced = (answer_from_codes(sample, folds, Aim(a), 0) for a in ("likely", "balanced"))
-    assert balanced.balanced_accuracy > likely.balanced_accuracy + 0.05
-    assert balanced.error > likely.error
-
-
-@pytest.mark.slow
-def test_what_raw_codes_leak_is_the_best_question_and_beyond_the_answer_less(rng):
-    """One code is the public fact, which the private one mostly follows, and adds a little."""
-    h = rng.integers(2, size=6000)
-    g = np.where(rng.random(6000) < 0.8, h, 1 - h)
-    codes = np.stack([h, np.where(rng.random(6000) < 0.6, g, 1 - g)], axis=1)
-    facts = Labels("h", h, range(2)), (Labels("g", g, range(2)),)
-    sample = Sample(codes, (2, 2), *facts)
-    known, unseen = sample.take(np.arange(3000)), sample.take(np.arange(3000, 6000))
-    assert raw_advantage(known, unseen) == pytest.approx(0.3, abs=0.03)
-    # Within a public class the second code alone speaks: right in 0.6 of each private class.
-    assert raw_advantage(known, unseen, beyond=True) == pytest.approx(0.1, abs=0.04)
+    np.testing.assert_array_equal(some_rows(index[:500], public, rng, 500), index[:500])
 
 
 @pytest.mark.parametrize(("most", "drawn"), [(None, 10_000), (500, 1000)])
@@ -232,15 +186,3 @@ def test_a_rule_that_is_learned_from_fewer_rows_draws_fewer_symbols(rng, monkeyp
     )
     finish_fusion(how, [np.array([[0.8, 0.2], [0.3, 0.7]])] * 11, None, known, rng, most)
     assert len(rows) == 2 and max(rows) <= 1.3 * drawn
-
-
-def test_a_public_class_that_is_not_among_the_rows_tried_tells_nothing_beyond_the_answer():
-    """One row of a third class, which is not among the 300 of 20,000."""
-    rng = np.random.default_rng(0)
-    public, private = rng.integers(2, size=20_000), rng.integers(2, size=20_000)
-    public[0] = 2
-    codes = np.stack([private ^ (rng.random(20_000) < 0.3), public], axis=1).astype(np.int64)
-    facts = Labels("h", public, range(3)), (Labels("g", private, range(2)),)
-    sample = Sample(codes, (2, 3), *facts)
-    found = raw_advantage(sample, sample, beyond=True, most=300)
-    assert found == pytest.approx(0.2, abs=0.06)

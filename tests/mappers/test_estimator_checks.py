@@ -11,7 +11,7 @@ from discreet import (
     NPOMapper,
     RandomizedResponseMapper,
 )
-from discreet.design.levels import Parts
+from discreet.design.left_out import Parts
 from discreet.mappers import auto_mapper, base
 
 pytestmark = pytest.mark.slow

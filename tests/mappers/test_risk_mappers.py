@@ -16,7 +16,7 @@ from support.helpers import refused
 
 from discreet import BayesErrorMapper, Mapping, NDDMapper, NPOMapper
 from discreet.design.kernels import AnovaKernel, ProductKernel
-from discreet.design.levels import Parts
+from discreet.design.left_out import Parts
 from discreet.errors import (
     BlindKernelWarning,
     InputError,

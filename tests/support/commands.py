@@ -33,6 +33,23 @@ def rooms(n=80, seed=0):
     )
 
 
+def few():
+    """Forty-five rows, of which a sensor tells much of both facts."""
+    rng = np.random.default_rng(8)
+    h, g = rng.integers(2, size=(2, 45))
+    table = pd.DataFrame({"a": h + rng.normal(size=45), "b": g + h + rng.normal(size=45)})
+    return table.assign(h=h, g=g)
+
+
+def same(path):
+    """The public fact is the private one: next to nothing may be said of it."""
+    rng = np.random.default_rng(0)
+    h = rng.integers(2, size=600)
+    table = pd.DataFrame({"a": np.where(rng.random(600) < 0.9, h, 1 - h), "h": h, "g": h})
+    table.assign(b=rng.integers(3, size=600)).to_csv(path, index=False)
+    return ["learn", path, "--public", "h", "--private", "g", "--out", "m"]
+
+
 def run(monkeypatch, capsys, *arguments, main=cli.main):
     """Run a command in this process and return (exit code, stdout, stderr)."""
     monkeypatch.setattr(sys, "argv", ["discreet", *map(str, arguments)])

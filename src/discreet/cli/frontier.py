@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.choices import METHODS
-from discreet.cli.learn import announce
+from discreet.cli.learn_text import announce
 from discreet.cli.options import (
     MOST_SYMBOLS,
     AssumeIndependent,

@@ -50,7 +50,6 @@ from discreet.data.strict_model import explain
 from discreet.data.table_warnings import check_groups
 from discreet.data.tables import read_stretches
 from discreet.design.counts.blocks import sensors_depend
-from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim, aim_for
 from discreet.design.inputs import (
     array_names,
@@ -62,6 +61,7 @@ from discreet.design.inputs import (
     private_facts,
 )
 from discreet.design.leak_estimates import estimate_leaks
+from discreet.design.raw_answers import answer_unseen_codes, raw_advantage
 from discreet.design.training_rows import Sample
 from discreet.errors import InputError, Parameter, suggest
 from discreet.frontiers.results import FAMILIES, MAX_POINTS, About, Bound, Estimate, Leak, Worth

@@ -18,7 +18,8 @@ from discreet.design.counts.design import CountDesign, Planned
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
-from discreet.design.levels import Found, LevelSearch, Parts, has_many, leave_out
+from discreet.design.left_out import Parts, has_many, leave_out
+from discreet.design.levels import Found, LevelSearch
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper, looks_at_all
 from discreet.mapping.parts import Design

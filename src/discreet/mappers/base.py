@@ -26,6 +26,7 @@ from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.fit_encoders import fit_sensors
 from discreet.data.table_warnings import same_facts
+from discreet.design.answers import answer_drawn
 from discreet.design.counts.blocks import sensors_depend
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
@@ -36,13 +37,9 @@ from discreet.design.counts.counting import (
     in_turn,
     sample_index,
 )
-from discreet.design.expected import (
-    Request,
-    answer_drawn,
-    warn_unmet,
-    warn_useless,
-)
+from discreet.design.expected import Request
 from discreet.design.feasible import mix_to_epsilon, structural_epsilon
+from discreet.design.fit_warnings import warn_unmet, warn_useless
 from discreet.design.fusion import aim_for, check_decide
 from discreet.design.inputs import (
     Coded,
@@ -63,7 +60,8 @@ from discreet.design.inputs import (
 )
 from discreet.design.kernels import Kernel
 from discreet.design.leak_estimates import lists_all
-from discreet.design.levels import Found, LevelSearch, leave_out
+from discreet.design.left_out import leave_out
+from discreet.design.levels import Found, LevelSearch
 from discreet.design.problem import (
     Designer,
     RiskDesign,
