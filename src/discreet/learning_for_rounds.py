@@ -25,7 +25,6 @@ from discreet.data.columns import Labels
 from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS
 from discreet.design.leak_estimates import MAX_LISTED
-from discreet.design.left_out import LEFT_OUT, MOST_LEFT_OUT
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.joint_outputs import count_outputs
@@ -152,7 +151,7 @@ def _measure(
     }
     worst = max(figures, key=lambda name: figures[name])
     reached = max(figures[worst], _left_out(learned, added))
-    needed = _rows_needed(learned, added, asked, LEFT_OUT * MOST_LEFT_OUT)
+    needed = _rows_needed(learned, added, asked, SAMPLED_ROWS)
     certified = _audit_rows(learned, worst, added, asked)
     return RoundsFigure(
         rounds, asked, target, worst, reached, len(rows), needed, certified,
