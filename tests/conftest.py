@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 from itertools import count, islice
+from pathlib import Path
 
 # Tests run side by side, and threads of several processes would wait for each other, spinning.
 # Before NumPy is loaded, which reads it once; the commands that tests start inherit it.
@@ -59,6 +60,23 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+def _from_another_file_on(config: pytest.Config) -> None:
+    """Let each process begin to read the tests elsewhere, if it reads all of them.
+
+    In a fresh clone every process would rewrite the assertions of every file. Now it comes to most
+    files after another process, and finds what that has made.
+    """
+    if config.args_source is config.ArgsSource.TESTPATHS:
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        first = len(files) * number // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        config.args[:] = map(str, files[first:] + files[:first])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _from_another_file_on(session.config)
+
+
 @pytest.hookimpl(trylast=True)  # when it is known which tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, for which all other processes would wait at the end.
@@ -66,6 +84,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     With ``--dist worksteal`` each process begins with a part of the list, all of the same length:
     each part begins with some of them.
     """
+    items.sort(key=lambda item: item.path)  # the same in all processes, wherever they began
     long = [item for item in items if item.path.name in _LONG]
     others = (item for item in items if item.path.name not in _LONG)
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
