@@ -100,6 +100,8 @@ def _asked(mapper: PrivacyMapper) -> dict[str, Any]:
 def _expected(expected: Expected) -> dict[str, Any]:
     """Return what the mapping file records, and what else is said of it."""
     return expected.as_dict() | {
+        "folds": expected.folds,  # the mapping file holds floats only
+        "met": expected.met,
         "of": expected.of,
         "asked": expected.asked,
         "silent": expected.silent,

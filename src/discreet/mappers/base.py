@@ -150,6 +150,7 @@ class UsesMapping(ClassifierMixin, TransformerMixin, BaseEstimator):
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
 _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
+_MOST_FOLDS = 100  # each has a design of its own at every level
 _TAUGHT_ROWS = 20_000  # of those learned from, that answers are tried on
 MOST_ROWS = 20_000
 """Most rows that risks are computed on; a design from counts takes any number."""
@@ -416,7 +417,7 @@ class PrivacyMapper(UsesMapping):
         check_number("reg", self.reg, 0.0, np.inf, "greater than 0")
         check_number("private_reg", self.private_reg, 0.0, np.inf, "greater than 0")
         check_count("n_restarts", self.n_restarts, 1)
-        check_count("n_folds", self.n_folds, 2)
+        check_count("n_folds", self.n_folds, 2, _MOST_FOLDS)
         check_choice("loss", self.loss, LOSSES)
         check_choice("solver", self.solver, ("fast", "gauss-seidel", "thorough"))
         check_choice("pairs", self.pairs, ("all", "reference"))

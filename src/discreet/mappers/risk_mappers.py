@@ -63,7 +63,7 @@ class NPOMapper(PrivacyMapper):
     n_bins : int or dict, default=10
         Most bins of a numeric column.
     n_folds : int, default=5
-        Folds of the search for a privacy level.
+        Folds of the search for a privacy level, 100 at most.
     decide : {"balanced", "likely"} or dict, default="balanced"
         What decisions about the public fact are good for: the largest balanced accuracy, the
         fewest errors, or the least cost, given what it costs to miss a class, such as
