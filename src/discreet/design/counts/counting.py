@@ -273,37 +273,60 @@ class Passed:
 
 def pass_over(plan: Plan, part: Part) -> Passed:
     """Go over some rows: digest all, encode and count those to learn from."""
-    found, seen, number = _nothing(plan), 0, part.number
+    table, training, tally = RowSums(), RowSums(), _JointTally(plan)
+    seen, number = 0, part.number
     for batch in part.batches():
         here = slice(seen, seen + len(batch))
         kept, labels = part.kept[here], [index[here] for index in part.labels]
-        table = table_sums(batch[list(plan.digested)], part.begin + seen) if plan.digested else None
+        if plan.digested:
+            table += table_sums(batch[list(plan.digested)], part.begin + seen)
         if not kept.all():
             batch, labels = batch[kept], [index[kept] for index in labels]
-        found += Passed(table or RowSums(), *_count(plan, batch, labels, number))
+        training += tally.add(batch, labels, number)
         seen, number = seen + len(kept), number + len(batch)
-    return found
+    return Passed(table, training, tally.finish())
 
 
-def _count(
-    plan: Plan, batch: pd.DataFrame, labels: Sequence[NDArray[Any]], number: int
-) -> tuple[RowSums, Counts]:
-    """Return sums and counts of some rows; neighbouring columns are coded and counted as one."""
-    facts = [Labels("", i, range(k)) for i, k in zip(labels, plan.classes, strict=True)]
-    tally = Tally(facts, np.arange(number, number + len(batch)))
-    sizes, columns = plan.sizes, look_up_table(batch, plan.sensors)
-    by_code: list[Ints] = []
-    numbers = []
-    for run in digit_runs([*sizes, *plan.classes]):
-        digits = []
-        for some in _together([t for t in run if t < len(sizes)], sizes, tally.places):
-            found = reduce(LookedUp.joined, [next(columns) for _ in some])
-            digits.append((codes := found.codes(), found.size))
-            by_code += _apart(tally.count(codes, found.size), [sizes[t] for t in some])
-        of_facts = (t - len(sizes) for t in run if t >= len(sizes))
-        digits += [(labels[k], plan.classes[k]) for k in of_facts]
-        numbers.append(join_digits(digits))
-    return number_sums(numbers), Counts(tuple(by_code), plan.classes)
+class _JointTally:
+    """Counts rows batch by batch; neighbouring columns are coded and counted as one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, n_sensors = plan, len(plan.sizes)
+        self.places = FOLDS * int(np.prod(plan.classes))
+        self.runs = digit_runs([*plan.sizes, *plan.classes])
+        # Of each run of digits, which sensors are counted as one.
+        self.joined = [
+            _together([t for t in run if t < n_sensors], plan.sizes, self.places)
+            for run in self.runs
+        ]
+        self.counts: dict[int, Ints] = {}  # by the first of the sensors that are counted as one
+
+    def add(self, batch: pd.DataFrame, labels: Sequence[NDArray[Any]], number: int) -> RowSums:
+        """Count some rows, and return their sums; ``number``: of the first among all."""
+        sizes, classes = self.plan.sizes, self.plan.classes
+        facts = [Labels("", i, range(k)) for i, k in zip(labels, classes, strict=True)]
+        tally = Tally(facts, np.arange(number, number + len(batch)))
+        columns, numbers = look_up_table(batch, self.plan.sensors), []
+        for run, joined in zip(self.runs, self.joined, strict=True):
+            digits = []
+            for some in joined:
+                found = reduce(LookedUp.joined, [next(columns) for _ in some])
+                digits.append((codes := found.codes(), found.size))
+                counts = tally.count(codes, found.size)
+                self.counts[some[0]] = self.counts.get(some[0], 0) + counts
+            of_facts = (t - len(sizes) for t in run if t >= len(sizes))
+            digits += [(labels[k], classes[k]) for k in of_facts]
+            numbers.append(join_digits(digits))
+        return number_sums(numbers)
+
+    def finish(self) -> Counts:
+        """Return the counts of every sensor."""
+        by_code: list[Ints] = []
+        for some in (each for joined in self.joined for each in joined):
+            sizes = [self.plan.sizes[t] for t in some]
+            nothing = np.zeros((FOLDS, self.places // FOLDS, int(np.prod(sizes))), dtype=np.int64)
+            by_code += _apart(self.counts.get(some[0], nothing), sizes)
+        return Counts(tuple(by_code), self.plan.classes)
 
 
 def _together(columns: Sequence[int], sizes: Sequence[int], places: int) -> list[list[int]]:
@@ -325,12 +348,6 @@ def _apart(counts: Ints, sizes: Sequence[int]) -> list[Ints]:
     return [every.sum(axis=tuple(k for k in axes if k != own)) for own in axes]
 
 
-def _nothing(plan: Plan) -> Passed:
-    none = np.empty((0, len(plan.sizes)), dtype=np.int64)
-    facts = [Labels("", np.empty(0, dtype=np.int64), range(k)) for k in plan.classes]
-    return Passed(RowSums(), RowSums(), count_codes(none, plan.sizes, facts))
-
-
 Run = Callable[[Plan, Iterable[Part]], Iterable[Passed]]
 """Goes over parts, here or elsewhere; what it finds may come in any order."""
 
@@ -343,4 +360,4 @@ def in_turn(plan: Plan, parts: Iterable[Part]) -> Iterator[Passed]:
 
 def add_up(plan: Plan, found: Iterable[Passed]) -> Passed:
     """Return what all parts have together."""
-    return sum(found, start=_nothing(plan))
+    return sum(found, start=Passed(RowSums(), RowSums(), _JointTally(plan).finish()))
