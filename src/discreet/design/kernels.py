@@ -31,7 +31,7 @@ Component = tuple[float, list[Floats]]
 # Decay of the product kernel over all sensors together: two outputs that differ at
 # every sensor have similarity exp(-5.5), whatever the number of sensors.
 _TOTAL_DECAY = 5.5
-_BLOCK = 2**25  # entries of M_t, over all sensors, that are written out at a time: 256 MiB
+_BLOCK = 2**21  # pairs of rows and sensors whose tables are held at once
 
 
 class Kernel(Protocol):

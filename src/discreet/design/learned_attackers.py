@@ -7,11 +7,13 @@ all facts) is what designs are made by. Whoever looks at rows left out scores th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import logsumexp, softmax
 
 from discreet.arrays import Floats, Ints, distinct_rows
@@ -22,7 +24,9 @@ LEAST_KNOWN = 500
 _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
 # States of each class, steps that they are learned in, and about how many symbols.
 _STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
+_FEW_SYMBOLS = 16  # of a sensor, on average: of more, most of what is not sent takes no memory
 _PRIOR_ROWS = 4.0  # that all rows count for in each kind
+_MOST_CHANCES = 2**18  # of outputs given codes, that are held at once
 _TINY = 1e-12
 
 _Number = TypeVar("_Number", np.float64, np.int64)
@@ -111,15 +115,20 @@ def _expect(tables: Sequence[Floats], codes: Ints, kind: Ints, rows: Ints) -> tu
 
     ``rows``: how many there are of each kind.
     """
-    if len(tables) == 1:
-        place, outputs = codes[:, 0], tables[0]
-    else:
-        distinct = distinct_rows(codes)
-        place, outputs = distinct.inverse, output_probabilities(tables, distinct.rows)
-    n_codes = len(outputs)
-    counts = np.bincount(kind * n_codes + place, minlength=len(rows) * n_codes)
-    counts = counts.reshape(-1, n_codes)
-    total, squares, n = counts @ outputs, counts @ outputs**2, rows[:, None]
+    place, distinct = codes[:, 0], np.arange(len(tables[0]))[:, None]
+    if len(tables) > 1:
+        found = distinct_rows(codes)
+        place, distinct = found.inverse, found.rows
+    counts = np.bincount(kind * len(distinct) + place, minlength=len(rows) * len(distinct))
+    counts = counts.reshape(len(rows), -1)
+    n_outputs = math.prod([table.shape[1] for table in tables])
+    total, squares = np.zeros((2, len(rows), n_outputs))
+    at_once, n = max(_MOST_CHANCES // n_outputs, 1), rows[:, None]
+    for begin in range(0, len(distinct), at_once):
+        some = slice(begin, begin + at_once)
+        sent = output_probabilities(tables, distinct[some])
+        total += counts[:, some] @ sent
+        squares += counts[:, some] @ sent**2
     share = (total + _PRIOR_ROWS * total.sum(axis=0) / rows.sum()) / (n + _PRIOR_ROWS)
     share = np.asarray(np.maximum(share, _TINY))
     share = share.clip(_TINY, 1.0)
@@ -140,27 +149,35 @@ def _by_part(symbols: Ints, tables: Sequence[Floats], parts: Sequence[Sequence[i
     return np.stack(outputs, axis=1)
 
 
-def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
-    """Return ones where a sensor sends a symbol, for all but each sensor's first."""
+def _sent(symbols: Ints, n_symbols: Ints) -> Any:
+    """Return ones where a sensor sends a symbol, for all but each sensor's first.
+
+    A sparse matrix where symbols are many, as codes of raw readings may be.
+    """
     values = np.concatenate([np.arange(1, n) for n in n_symbols])
-    if len(values) > len(n_symbols):
-        symbols = np.repeat(symbols, n_symbols - 1, axis=1)
-    return np.asarray(np.equal(symbols, values, order="C"), dtype=np.float64)
+    if len(values) == len(n_symbols):
+        return np.equal(symbols, values, order="C").astype(np.float64)
+    if len(values) <= _FEW_SYMBOLS * len(n_symbols):
+        return (np.repeat(symbols, n_symbols - 1, axis=1) == values).astype(np.float64)
+    rows, sensors = np.nonzero(symbols)
+    columns = np.cumsum([0, *(n_symbols[:-1] - 1)])[sensors] + symbols[rows, sensors] - 1
+    shape = len(symbols), len(values)
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
 
 
-def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _find_states(sent: Any, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return log p(state, only first symbols), and what each other symbol adds to it.
 
     By expectation and maximisation, from random shares of the rows; each symbol counts as sent once
     more than it was.
     """
     edges = np.cumsum([0, *(n_symbols[:-1] - 1)])
-    shares = rng.dirichlet(np.full(_STATES, 0.3), size=len(sent))
+    shares = rng.dirichlet(np.full(_STATES, 0.3), size=sent.shape[0])
     for _ in range(_STEPS):
         total, counts = shares.sum(axis=0)[:, None], shares.T @ sent
         first = np.log(total - np.add.reduceat(counts, edges, axis=1) + 1.0)
         weights = (np.log(counts + 1.0) - np.repeat(first, n_symbols - 1, axis=1)).T
-        prior = np.log((total[:, 0] + 1.0) / (len(sent) + _STATES))
+        prior = np.log((total[:, 0] + 1.0) / (sent.shape[0] + _STATES))
         constant = prior + (first - np.log(total + n_symbols)).sum(axis=1)
         shares = softmax(constant + sent @ weights, axis=1)
     return constant, weights

@@ -22,7 +22,9 @@ MANY_DEPENDENT_ROWS = 1_500
 tells there, and two may leak quite different amounts, so that the very tables have to be tried."""
 MANY_GROUPS = 100
 """Of rows in groups, from so many groups on only."""
-_LEFT_OUT = 3  # one in so many rows, where some are left out for good
+# One in so many rows, where some are left out for good, and so many at most where outputs are
+# listed, since each row then shows all of them.
+_LEFT_OUT, _MOST_LISTED_FOR = 3, 20_000
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 
@@ -59,6 +61,8 @@ def leave_out(
     for_good = for_good and has_many(sample, groups, hidden=hidden)
     if for_good:
         n_folds = _LEFT_OUT
+        if listed:
+            n_folds = max(n_folds, -(-len(sample.codes) // _MOST_LISTED_FOR))
     elif groups is not None:
         n_folds = min(n_folds, max(2, _fewest_groups(sample, groups) // _GROUPS_EACH))
     if not (listed or for_good):
