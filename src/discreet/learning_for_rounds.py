@@ -23,8 +23,8 @@ from discreet.auditing.bounds.rows_needed import rows_for_rounds
 from discreet.choices import METHODS
 from discreet.data.columns import Labels
 from discreet.data.series import estimate_moves, read_series
+from discreet.design.attacker_views import MAX_LISTED
 from discreet.design.counts.counting import SAMPLED_ROWS
-from discreet.design.leak_estimates import MAX_LISTED
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.joint_outputs import count_outputs

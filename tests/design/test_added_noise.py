@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.design import added_noise, leak_estimates, overtime
+from discreet.design import added_noise, attacker_views, overtime
 from discreet.design.added_noise import add_noise_in_groups
 from discreet.design.expected import Request
 from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
@@ -111,7 +111,7 @@ def test_noise_in_few_groups_is_not_looked_for_without_end(rng, monkeypatch):
     monkeypatch.setattr(overtime, "_OVERTIME", -1.0)
     answered = []
     monkeypatch.setattr(
-        leak_estimates, "_possible_views", lambda *given: answered.append(1) or iter(())
+        attacker_views, "_possible_views", lambda *given: answered.append(1) or iter(())
     )
     groups = np.arange(600) % 10
     searched = search_among_many(rng, groups, report=lambda progress: True)

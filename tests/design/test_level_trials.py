@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.design import leak_estimates
+from discreet.design import attacker_views
 from discreet.design.expected import Request
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Target
@@ -74,9 +74,9 @@ def test_errors_to_spare(rng, hidden, in_groups, errors):
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_attackers_learn_where_dependence_is_hidden_and_only_there(rng, hidden, monkeypatch):
-    asked, mix = [], leak_estimates.learn_states
+    asked, mix = [], attacker_views.learn_states
     monkeypatch.setattr(
-        leak_estimates, "learn_states", lambda *given: asked.append(1) or mix(*given)
+        attacker_views, "learn_states", lambda *given: asked.append(1) or mix(*given)
     )
     search_among_many(rng, hidden=hidden).try_level(LEVELS[0])
     assert len(asked) == (2 if hidden else 0)  # one for each part left out

@@ -123,7 +123,7 @@ class Expected:
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether rows left out keep what was asked for with
     1.25 standard errors to spare, 1.6 where groups are left out in turn, 3 where dependence is
-    hidden (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors
+    hidden (``attacker_views``), and the model keeps it likewise, or with two fifths of these errors
     if it allows for those of its rows itself. None if there was no wish to search for. It takes
     rows, or the groups that were named, as independent, and is never true where ``doubted``: where
     rows were seen to depend on one another, or may, and no groups were named, or copies of rows lie

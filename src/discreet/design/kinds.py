@@ -1,7 +1,7 @@
 """Kinds of rows, which are combinations of all facts: how often each occurs, and where.
 
 How often is known from all rows, whoever learned from them; what each kind shows is looked at on
-rows left out (``leak_estimates``).
+rows left out (``class_distances``).
 """
 
 from __future__ import annotations

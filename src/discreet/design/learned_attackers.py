@@ -2,7 +2,7 @@
 
 Trees and mixtures of states find what nobody named; a mixture of the kinds of rows (combinations of
 all facts) is what designs are made by. Whoever looks at rows left out scores them by this
-(``leak_estimates``), or raw codes likewise (``expected``).
+(``attacker_views``), or raw codes likewise (``expected``).
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class LevelTrials:
     """Designs at one level after the other, each time without the same parts.
 
     ``beyond``: attackers know the public fact. ``blocks``: of sensors that depend given the facts.
-    ``hidden``: dependence is (``leak_estimates``), so that attackers learn, too, and more has to be
+    ``hidden``: dependence is (``attacker_views``), so that attackers learn, too, and more has to be
     to spare. ``n_jobs``: designs at the same time.
     """
 

@@ -175,7 +175,7 @@ def split_folds(
 
     Rows are dealt so that each combination of labels is spread evenly, but for rare ones, which are
     dealt at random: whoever looks at few rows of a kind could not tell their spread from that of
-    their shares (``leak_estimates``). Whole groups are dealt at random, as many rows to each fold
+    their shares (``class_distances``). Whole groups are dealt at random, as many rows to each fold
     as can be. If a class would be absent from some side, fewer folds are tried.
     """
     facts = sample.facts

@@ -27,6 +27,7 @@ from discreet.choices import LOSSES
 from discreet.data.fit_encoders import fit_sensors
 from discreet.data.table_warnings import same_facts
 from discreet.design.answers import answer_drawn
+from discreet.design.attacker_views import lists_all
 from discreet.design.counts.blocks import sensors_depend
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
@@ -59,7 +60,6 @@ from discreet.design.inputs import (
     symbol_counts,
 )
 from discreet.design.kernels import Kernel
-from discreet.design.leak_estimates import lists_all
 from discreet.design.left_out import leave_out
 from discreet.design.levels import Found, LevelSearch
 from discreet.design.problem import (

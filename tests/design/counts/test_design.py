@@ -8,7 +8,7 @@ from support.count_worlds import draw_sample, random_model, random_tables
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
-from discreet.design.counts import ascent, design, estimate
+from discreet.design.counts import design, estimate, objective
 from discreet.design.counts.ascent import settle
 from discreet.design.counts.counting import count_codes, counted_rows
 from discreet.design.counts.design import (
@@ -51,7 +51,7 @@ def climbed(monkeypatch):
 @pytest.mark.parametrize("kind", ["listed", "draws", "drawn", "rounds"])
 def test_what_is_planned_is_climbed(kind, near, climbed, monkeypatch):
     if kind == "drawn":
-        monkeypatch.setattr(ascent, "MAX_LISTED", 1)
+        monkeypatch.setattr(objective, "MAX_LISTED", 1)
     if kind == "listed":
         monkeypatch.setattr(design, "_HOPS", 0)
     evidence = kind == "rounds"
@@ -83,7 +83,7 @@ def test_climbs_together_take_no_turns_and_many_are_not_timed_to_tell_of_few(mon
 
 def test_climbs_that_take_their_steps_alone_take_turns(monkeypatch):
     take_seconds(monkeypatch, lambda count: 1.0)
-    monkeypatch.setattr(ascent, "MAX_LISTED", 1)
+    monkeypatch.setattr(objective, "MAX_LISTED", 1)
     pace = design._Pace(pose(SETTINGS, MODEL, TARGET, False, False), NEAR[0])
     assert pace.seconds(12, 10) == pytest.approx(120.0)
 

@@ -10,21 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.arrays import Floats, Ints
-from discreet.design.counts.ascent import (
-    HALVINGS,
-    PRICES,
-    STEPS,
-    WAYS,
-    Judged,
-    Limits,
-    Problem,
-    Way,
-    climb,
-    draw_start,
-    find_starts,
-    hop_from,
-    settle,
-)
+from discreet.design.counts.ascent import HALVINGS, PRICES, STEPS, climb, settle
 from discreet.design.counts.blocks import PAIRED_ROWS
 from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import (
@@ -32,6 +18,8 @@ from discreet.design.counts.estimate import (
     estimate_counts,
     find_structure,
 )
+from discreet.design.counts.objective import Judged, Limits, Problem
+from discreet.design.counts.starts import WAYS, Way, draw_start, find_starts, hop_from
 from discreet.design.counts.units import Units
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Settings, Target, structural_limit
