@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.leakage.joint_outputs import output_probabilities
@@ -62,7 +62,7 @@ def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
     def chances(values: Ints) -> Floats:
         sent = _sent(values, n_symbols)
         scores = [constant + sent @ weights for constant, weights in found]
-        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
+        return np.stack([np.logaddexp.reduce(each, axis=1) for each in scores], axis=1)
 
     return chances
 
@@ -99,7 +99,7 @@ def learn_kinds(
     def chances(values: Ints) -> Floats:
         sent = _sent(_by_part(values, tables, parts), widths)
         scores = [constant + sent @ each for constant, each in known]
-        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
+        return np.stack([np.logaddexp.reduce(each, axis=1) for each in scores], axis=1)
 
     return chances, {k: float(unsure[own[k]].sum() / rows[own[k]].sum()) for k in own}
 
