@@ -568,7 +568,7 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_m
 def test_a_method_for_small_tables_is_refused_before_rows_are_counted(
     tmp_path, monkeypatch, capsys, method
 ):
-    monkeypatch.setattr(base.PrivacyMapper, "_most_rows", 500)
+    monkeypatch.setattr(base.PrivacyMapper, "most_rows", 500)
     monkeypatch.setattr(counting, "pass_over", None)
     write(tmp_path, house(1000))
     code, _, told = run(

@@ -151,7 +151,8 @@ def _measure(
     }
     worst = max(figures, key=lambda name: figures[name])
     reached = max(figures[worst], _left_out(learned, added))
-    needed = _rows_needed(learned, added, asked, SAMPLED_ROWS)
+    most = learned.mapper.most_rows or SAMPLED_ROWS
+    needed = _rows_needed(learned, added, asked, most)
     certified = _audit_rows(learned, worst, added, asked)
     return RoundsFigure(
         rounds, asked, target, worst, reached, len(rows), needed, certified,

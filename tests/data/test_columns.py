@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.data.columns import count_integers, is_numeric, plain, written
+from discreet.data import columns
+from discreet.data.columns import Labels, count_integers, count_together, is_numeric, plain, written
 from discreet.errors import shown, suggest
 
 
@@ -62,3 +63,14 @@ def test_whole_numbers_are_counted_whatever_their_kind(dtype, least):
 
 def test_whole_numbers_that_a_signed_one_cannot_hold_are_left_to_others():
     assert count_integers(np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_classes_of_two_facts_are_counted_together_as_a_loop_does(dtype, monkeypatch):
+    """Places of 200 classes times 200 do not fit into the bytes that classes are held in."""
+    rng, counted = np.random.default_rng(28), np.zeros((200, 200), dtype=int)
+    monkeypatch.setattr(columns, "_COUNTED", 70)
+    one, other = rng.integers(200, size=(2, 500)).astype(dtype)
+    np.add.at(counted, (one, other), 1)
+    facts = (Labels("one", one, range(200)), Labels("other", other, range(200)))
+    np.testing.assert_array_equal(count_together(*facts), counted)

@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from discreet.design import added_noise, attacker_views, overtime
-from discreet.design.added_noise import add_noise_in_groups
-from discreet.design.expected import Request
-from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
-from discreet.design.left_out import leave_out
-from tests.support.searches import (
+from support.searches import (
     LEVELS,
     SETTINGS,
     Estimated,
@@ -20,6 +14,12 @@ from tests.support.searches import (
     search_among_many,
     told,
 )
+
+from discreet.design import added_noise, attacker_views, overtime
+from discreet.design.added_noise import add_noise_in_groups
+from discreet.design.expected import Request
+from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
+from discreet.design.left_out import leave_out
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(0.11, 0.75), (0.06, 0.35), (0.03, 0.2), (0.005, 0)])

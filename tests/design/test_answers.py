@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from support.problems import census_like
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
@@ -22,7 +23,6 @@ from discreet.design.inputs import Settings
 from discreet.design.kernels import ProductKernel
 from discreet.design.training_rows import Sample
 from discreet.mapping.parts import TableFusion
-from tests.support.problems import census_like
 
 
 def answer_held_out(how, tables, fusion, known, unseen, rng):

@@ -217,3 +217,38 @@ def test_sorted_rows_teach_as_much_as_others(key):
     found = estimate_leaks(noisy(1.0), by(key, known), by(key, unseen), hidden=True)
     assert found.advantage == pytest.approx(shuffled.advantage, abs=2 * shuffled.error)
     assert found.advantage > 0.75 * hidden_truth(1.0)
+
+
+@pytest.mark.parametrize(("n_classes", "beyond"), [(2, False), (2, True), (3, False), (3, True)])
+def test_estimates_are_the_same_however_codes_and_classes_are_held(n_classes, beyond):
+    """In memory, streamed and of workers they lie differently."""
+    sample = hidden(5000, np.random.default_rng(31), n_classes)
+    facts = [Labels(f.name, f.index.astype(np.uint8), f.classes) for f in sample.facts]
+    other = Sample(np.asfortranarray(sample.codes), sample.sizes, facts[0], (facts[1],))
+    found = [
+        estimate_leaks(
+            noisy(0.9), *in_parts(each, 3300), beyond=beyond, blocks=[(1, 4)], hidden=True
+        )
+        for each in (sample, other)
+    ]
+    for name in ("distance", "variance", "slope"):
+        np.testing.assert_array_equal(*(getattr(each, name) for each in found))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_what_sensors_tell_to_either_side_is_not_estimated_too_low_by_few_lessons(share):
+    """Of 2,000 rows attackers learn roughly; on average of many draws nothing is missing."""
+    rng, kept, ones, found = np.random.default_rng(32), 0.5, np.arange(41), []
+    sides = {-1: 1.0 - share, 1: share}
+    law = [
+        sum(p * binom.pmf(ones, 40, 0.5 + kept * side * (0.1 + lean)) for side, p in sides.items())
+        for lean in (-0.05, 0.05)
+    ]
+    truth = 0.25 * np.abs(law[0] - law[1]).sum()
+    tables = [kept * np.eye(2) + (1 - kept) / 2] * 40
+    for _ in range(8):
+        sample = flipped(40_000, rng)
+        keep = rng.random(40_000) < np.where(sample.public.index == 1, share, 1.0 - share)
+        sample = sample.take(np.flatnonzero(keep)[:3000])
+        found.append(estimate_leaks(tables, *in_parts(sample, 2000)).advantage)
+    assert 0.9 * truth < np.mean(found) < 1.25 * truth

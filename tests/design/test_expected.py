@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from support.expectations import expected_figures
 
 from discreet.design.expected import Request, Shortfall
-from tests.support.expectations import expected_figures
 
 
 def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():

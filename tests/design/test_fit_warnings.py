@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.expectations import expected_figures
 
 from discreet.design.answers import Answers
 from discreet.design.fit_warnings import warn_useless
 from discreet.errors import UninformativeMappingWarning
 from discreet.mapping.parts import Fact
-from tests.support.expectations import expected_figures
 
 
 def test_warnings_say_that_designs_without_a_fold_were_tried():

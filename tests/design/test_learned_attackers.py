@@ -1,7 +1,5 @@
 """What attackers learn of states and kinds, against slow twins and the truth."""
 
-from functools import reduce
-
 import numpy as np
 import pytest
 
@@ -36,61 +34,73 @@ def drawn_tables(sizes, rng):
 def test_kinds_are_learned_as_a_slow_twin_does():
     """One kind after the other, one output of each block after the other."""
     rng = np.random.default_rng(22)
-    tables, blocks = drawn_tables([(4, 2), (5, 3), (3, 2)], rng), [(0, 2)]
+    # A block of one sensor is none.
+    tables, blocks = drawn_tables([(4, 2), (5, 3), (3, 2)], rng), [(1,), (0, 2)]
     codes = rng.integers([4, 5, 3], size=(300, 3))
     index, kinds = rng.integers(2, size=300), rng.integers(3, size=300)
-    found, unsure = learned_attackers.learn_kinds(tables, codes, index, kinds, blocks)
+    learned = learned_attackers.LearnedKinds(tables, codes, index, kinds, blocks)
     outputs = np.stack(np.unravel_index(np.arange(12), (2, 3, 2)), axis=1)
-    scores = found(outputs)
-    units = [(1,), (0, 2)]
+    scores, unsure, units = learned(outputs), learned.unsure(outputs), [(1,), (0, 2)]
 
     def sent(rows, unit, output):
         """Probabilities of what a unit sends in an output, row by row."""
         return np.prod([tables[t][codes[rows, t], output[t]] for t in unit], axis=0)
 
     for k in (0, 1):
-        lessons = 0.0
+        variance = 0.0
         for number, output in enumerate(outputs):
-            total = 0.0
+            likely, doubt = [], []
             for kind in range(3):
                 own = (index == k) & (kinds == kind)
-                prior, n = learned_attackers._PRIOR_ROWS, own.sum()
-                chance = []
+                prior, n, chance, errors = learned_attackers._PRIOR_ROWS, own.sum(), [], 0.0
                 for unit in units:
                     mean = sent(index >= 0, unit, output).mean()
-                    each = (sent(own, unit, output).sum() + prior * mean) / (n + prior)
-                    chance.append(each)
-                    # An output of one unit occurs with all outputs of the other one.
-                    others = 12 / np.prod([tables[t].shape[1] for t in unit])
-                    lessons += sent(own, unit, output).var(ddof=1) / each / others
-                total += n / np.sum(index == k) * np.prod(chance)
-            assert scores[number, k] == pytest.approx(np.log(total))
-        assert unsure[k] == pytest.approx(lessons / np.sum(index == k))
+                    chance.append((sent(own, unit, output).sum() + prior * mean) / (n + prior))
+                    errors += sent(own, unit, output).var(ddof=1) / n / chance[-1] ** 2
+                likely.append(n / np.sum(index == k) * np.prod(chance))
+                doubt.append(errors)
+            assert scores[number, k] == pytest.approx(np.log(sum(likely)))
+            variance += np.dot((likely / np.sum(likely)) ** 2, doubt) / len(outputs)
+        assert unsure[k] == pytest.approx(variance)
 
 
-def test_what_lessons_add_to_the_variance_of_scores_is_known():
-    """Many attackers learn of other rows each; of what is sent they score all outputs."""
-    rng, n_rows = np.random.default_rng(23), 400
-    tables = drawn_tables([(4, 2), (4, 3), (4, 2)], rng)
-    laws = rng.dirichlet(np.full(4, 5.0), 3)
-    truth = reduce(np.multiply.outer, [law @ t for law, t in zip(laws, tables, strict=True)])
-    outputs, none = np.stack(np.unravel_index(np.arange(12), (2, 3, 2)), axis=1), np.zeros(n_rows)
-    apart, told = [], []
-    for _ in range(400):
-        codes = np.stack([rng.choice(4, n_rows, p=law) for law in laws], axis=1)
-        index = none.astype(np.int64)
-        found, unsure = learned_attackers.learn_kinds(tables, codes, index, index)
-        apart.append(truth.ravel() @ (found(outputs)[:, 0] - np.log(truth.ravel())) ** 2)
-        told.append(unsure[0])
-    # The mean of 400 squares of about normal errors, of a few of which each is the sum.
-    assert np.mean(told) == pytest.approx(np.mean(apart), rel=0.25)
+def test_many_kinds_and_codes_are_learned_some_at_a_time(monkeypatch):
+    rng = np.random.default_rng(25)
+    tables, blocks = drawn_tables([(9, 2), (8, 3), (7, 2)], rng), [(0, 1)]
+    codes, index = rng.integers([9, 8, 7], size=(500, 3)), rng.integers(2, size=500)
+    kinds = rng.integers(20, size=500)
+    whole = learned_attackers.LearnedKinds(tables, codes, index, kinds, blocks)
+    monkeypatch.setattr(learned_attackers, "_MOST_CHANCES", 200)
+    parts = learned_attackers.LearnedKinds(tables, codes, index, kinds, blocks)
+    symbols = rng.integers([2, 3, 2], size=(40, 3))
+    np.testing.assert_allclose(parts(symbols), whole(symbols), rtol=1e-12)
+    np.testing.assert_allclose(parts.unsure(symbols), whole.unsure(symbols), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shares", [[1], [1] * 4, [1] * 40, [1, 1, 0.001, 0.001, 0.001]], ids=len)
+def test_what_lessons_add_to_the_variance_of_scores_is_known(shares):
+    """Attackers learn of other rows each. What is unsure of kinds that look alike averages out."""
+    rng, shares = np.random.default_rng(30), np.array(shares) / np.sum(shares)
+    tables = drawn_tables([(4, 2)] * 9 + [(4, 3)], rng)
+    scores, told = [], []
+    outputs = rng.integers([2] * 9 + [3], size=(1000, 10))
+    for _ in range(60):
+        codes, kinds = rng.integers(4, size=(2000, 10)), rng.choice(len(shares), 2000, p=shares)
+        found = learned_attackers.LearnedKinds(tables, codes, np.zeros_like(kinds), kinds)
+        scores.append(found(outputs)[:, 0])
+        told.append(found.unsure(outputs)[0])
+    true = np.var(scores, axis=0, ddof=1).mean()
+    assert 0.7 * true < np.mean(told) < 1.5 * true
 
 
 def test_one_row_of_a_kind_tells_nothing_of_its_spread():
     tables = drawn_tables([(3, 2)], np.random.default_rng(24))
     index = np.array([0, 0, 1])
-    _, unsure = learned_attackers.learn_kinds(tables, np.array([[0], [2], [1]]), index, index)
-    assert unsure[1] == pytest.approx(1.0, abs=0.5)  # of a symbol that was drawn once, it is 1
+    codes, symbols = np.array([[0], [2], [1]]), np.array([[0], [1]])
+    found = learned_attackers.LearnedKinds(tables, codes, index, index)
+    # As if a symbol had been drawn once: (1 - p) / p of either one, which has probability p.
+    p = np.exp(found(symbols)[:, 1])
+    assert found.unsure(symbols)[1] == pytest.approx(np.mean((1.0 - p) / p))
 
 
 @pytest.mark.parametrize("n_symbols", [[30, 2, 40], [2, 2, 50]], ids=str)

@@ -4,6 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.searches import (
+    LEVELS,
+    SETTINGS,
+    Speaking,
+    rows,
+    search,
+    search_among_many,
+    told,
+)
 
 from discreet.design import attacker_views
 from discreet.design.expected import Request
@@ -13,15 +22,6 @@ from discreet.design.leak_estimates import Leaks
 from discreet.design.left_out import leave_out
 from discreet.design.level_trials import Tried
 from discreet.design.levels import LevelSearch
-from tests.support.searches import (
-    LEVELS,
-    SETTINGS,
-    Speaking,
-    rows,
-    search,
-    search_among_many,
-    told,
-)
 
 
 def test_a_distance_of_unknown_error_keeps_no_limit():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.searches import LEVELS, Speaking, believe, search, told
 
 from discreet.design import overtime
 from discreet.design.expected import Request
@@ -13,7 +14,6 @@ from discreet.design.leak_estimates import Leaks
 from discreet.design.left_out import MANY_ROWS
 from discreet.design.levels import LevelSearch
 from discreet.errors import UnmetRequestWarning
-from tests.support.searches import LEVELS, Speaking, believe, search, told
 
 
 @pytest.mark.parametrize(("asked", "leak"), [(0.25, 0.2), (0.13, 0.1), (0.05, 0.02)])

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from support.problems import census_like
 
 from discreet.data.columns import Labels
 from discreet.design.fusion import Aim
 from discreet.design.raw_answers import answer_from_codes, raw_advantage
 from discreet.design.training_rows import Sample, split_folds
-from tests.support.problems import census_like
 
 
 @pytest.mark.slow

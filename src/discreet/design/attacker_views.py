@@ -10,7 +10,7 @@ move all sensors to one side for one public class, and to the other for another 
 that nobody named, while outputs are too many to be looked at. Attackers then learn from the rows of
 the design, too (``hidden`` below): boosted trees, and mixtures of states given which sensors are
 independent. They see about nine tenths of what leaks (``research.benchmarks.hidden_state``) and are
-taken for that, and more has to be to spare (``levels``).
+taken for that, and more has to be to spare (``level_trials``).
 
 How far what they look at is apart for two classes, ``class_distances`` says.
 """
@@ -29,8 +29,8 @@ from discreet.design.fusion import draw_symbols
 from discreet.design.learned_attackers import (
     LEAST_KNOWN,
     Chances,
+    LearnedKinds,
     grow_trees,
-    learn_kinds,
     learn_states,
     some_rows,
 )
@@ -43,8 +43,8 @@ MAX_LISTED = 64
 _MOST_LISTED, _ROWS_EACH = 1024, 16
 # Sensors that are looked at by themselves for each question, and together, and pairs of them.
 _ALONE, _TOGETHER, _PAIRS = 2, 3, 4
-# Known rows that attackers learn from, of each class as many, and the least of each; those that
-# telling sensors and pairs are chosen by.
+# Known rows that trees and states are learned from, of each class as many; those that telling
+# sensors and pairs are chosen by.
 _KNOWN_ROWS, _CHOOSING_ROWS = 20_000, 10_000
 # Of what learned attackers score; symbols drawn for each row, and rows that need no more than one.
 _CELLS, _DRAWS, _ENOUGH_ROWS = 12, 2, 16_000
@@ -52,6 +52,7 @@ _LEARNED = 0.9  # of what leaks, that they see
 # The same at least of those whose lessons were few, and the most gain that it is told for.
 _LEAST_SEEN, _MOST_GAIN = 0.75, 0.49
 _LEAST_LESSONS = 3_000  # rows, known and unseen, of which attackers learn what each kind sends
+_UNSURE_ROWS = 2_000  # that tell how unsure scores are
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _TINY = 1e-12
 
@@ -138,7 +139,8 @@ class Shown:
 class Taught:
     """What known rows teach about one fact; found when it is needed.
 
-    Of every class as many rows, drawn at random: tables may be sorted.
+    Kinds are learned from all rows; all else from as many of every class, drawn at random: tables
+    may be sorted.
     """
 
     def __init__(self, shown: Shown, codes: Ints, index: Ints, kinds: Ints) -> None:
@@ -174,9 +176,11 @@ class Taught:
     def scores_of_kinds(self, blocks: Sequence[tuple[int, ...]]) -> _Scores:
         """Return what attackers score who know how likely symbols are for each kind."""
         if self._of_kinds is None:
-            tables = self.shown.tables
-            learned, unsure = learn_kinds(tables, self.codes, self.index, self.kinds, blocks)
-            self._of_kinds = _Scores(learned, np.unique(self.index), self.shown.drawn, unsure)
+            drawn, classes = self.shown.drawn, np.unique(self.index)
+            learned = LearnedKinds(self.shown.tables, self.codes, self.index, self.kinds, blocks)
+            some = some_rows(np.arange(len(drawn[0])), _UNSURE_ROWS)
+            unsure = dict(zip(classes.tolist(), learned.unsure(drawn[0][some]), strict=True))
+            self._of_kinds = _Scores(learned, classes, drawn, unsure)
         return self._of_kinds
 
     @cached_property

@@ -2,13 +2,14 @@
 
 Trees and mixtures of states find what nobody named; a mixture of the kinds of rows (combinations of
 all facts) is what designs are made by. Whoever looks at rows left out scores them by this
-(``attacker_views``), or raw codes likewise (``expected``).
+(``attacker_views``), or raw codes likewise (``raw_answers``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,47 +68,88 @@ def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
     return chances
 
 
-def learn_kinds(
-    tables: Sequence[Floats],
-    codes: Ints,
-    index: Ints,
-    kinds: Ints,
-    blocks: Sequence[tuple[int, ...]] = (),
-) -> tuple[Chances, dict[int, float]]:
-    """Return for every class the mixture of its kinds, given which blocks are independent.
+class LearnedKinds:
+    """For every class the mixture of its kinds, given which blocks are independent.
 
     It is what designs are made by: it sees what all sensors tell together, also where the private
     class moves them to either side, by the public one. What codes are expected to send is known, so
-    that nothing is drawn. With it, for every class, the variance of its scores that comes from
-    having learned of so many rows.
+    that nothing is drawn. Called with symbols, it returns ``Chances``.
     """
-    pairs, kind, rows = np.unique(
-        index * (kinds.max(initial=0) + 1) + kinds, return_inverse=True, return_counts=True
-    )
-    classes = pairs // (kinds.max(initial=0) + 1)
-    parts, first, more = _parts(len(tables), blocks), np.zeros(len(rows)), []
-    unsure = np.zeros(len(rows))
-    for part in parts:
-        share, spread = _expect([tables[t] for t in part], codes[:, part], kind, rows)
-        first += np.log(share[:, 0])
-        more.append(np.log(share[:, 1:]) - np.log(share[:, :1]))
-        unsure += (spread / share).sum(axis=1)
-    weights, widths = np.concatenate(more, axis=1), np.array([each.shape[1] + 1 for each in more])
-    own = {int(k): np.flatnonzero(classes == k) for k in np.unique(classes)}
-    known = [(np.log(rows[k] / rows[k].sum()) + first[k], weights[k].T) for k in own.values()]
 
-    def chances(values: Ints) -> Floats:
-        sent = _sent(_by_part(values, tables, parts), widths)
-        scores = [constant + sent @ each for constant, each in known]
-        return np.stack([np.logaddexp.reduce(each, axis=1) for each in scores], axis=1)
+    def __init__(
+        self,
+        tables: Sequence[Floats],
+        codes: Ints,
+        index: Ints,
+        kinds: Ints,
+        blocks: Sequence[tuple[int, ...]] = (),
+    ) -> None:
+        self._sizes, self._parts = [table.shape[1] for table in tables], _parts(len(tables), blocks)
+        n_kinds = kinds.max(initial=0) + 1
+        pairs, kind, rows = np.unique(
+            index * n_kinds + kinds, return_inverse=True, return_counts=True
+        )
+        parts = [
+            _expect([tables[t] for t in part], codes[:, part], kind, rows) for part in self._parts
+        ]
+        self._widths = np.array([share.shape[1] for share, _ in parts])
+        chance = _by_symbol([np.log(share) for share, _ in parts])
+        unsure = _by_symbol([spread / (rows[:, None] * share**2) for share, spread in parts])
+        # By class: how likely its kinds are, and each symbol of them, and how unsure that is.
+        self._classes = []
+        for k in np.unique(pairs // n_kinds):
+            own = np.flatnonzero(pairs // n_kinds == k)
+            prior = np.log(rows[own] / rows[own].sum())
+            self._classes.append((prior, chance.of(own), unsure.of(own)))
 
-    return chances, {k: float(unsure[own[k]].sum() / rows[own[k]].sum()) for k in own}
+    def __call__(self, symbols: Ints) -> Floats:
+        sent = self._sent(symbols)
+        kinds = [prior + chance.along(sent) for prior, chance, _ in self._classes]
+        return np.stack([np.logaddexp.reduce(each, axis=1) for each in kinds], axis=1)
+
+    def unsure(self, symbols: Ints) -> Floats:
+        """Return for every class the variance of its scores that comes from the lessons.
+
+        Errors of kinds that are about as likely average out.
+        """
+        sent, found = self._sent(symbols), []
+        for prior, chance, unsure in self._classes:
+            likely = softmax(prior + chance.along(sent), axis=1)
+            found.append(np.mean(np.sum(likely**2 * unsure.along(sent), axis=1)))
+        return np.array(found)
+
+    def _sent(self, symbols: Ints) -> Any:
+        return _sent(_by_part(symbols, self._sizes, self._parts), self._widths)
+
+
+@dataclass(frozen=True)
+class _BySymbol:
+    """Sums over parts of what belongs to the output that each sends; rows are kinds.
+
+    ``first``: where all send their first output. ``more``: what each other one adds.
+    """
+
+    first: Floats
+    more: Floats
+
+    def of(self, kinds: Ints) -> _BySymbol:
+        return _BySymbol(self.first[kinds], self.more[kinds])
+
+    def along(self, sent: Any) -> Floats:
+        """Return the sums for what was sent, rows by kinds."""
+        return np.asarray(self.first + sent @ self.more.T)
+
+
+def _by_symbol(parts: Sequence[Floats]) -> _BySymbol:
+    first = np.sum([part[:, 0] for part in parts], axis=0)
+    return _BySymbol(first, np.concatenate([part[:, 1:] - part[:, :1] for part in parts], axis=1))
 
 
 def _parts(n_sensors: int, blocks: Sequence[tuple[int, ...]]) -> list[list[int]]:
     """Return the single sensors, one by one, then the blocks."""
-    blocked = {t for block in blocks for t in block}
-    return [[t] for t in range(n_sensors) if t not in blocked] + [list(block) for block in blocks]
+    several = [list(block) for block in blocks if len(block) > 1]
+    blocked = {t for block in several for t in block}
+    return [[t] for t in range(n_sensors) if t not in blocked] + several
 
 
 def _expect(tables: Sequence[Floats], codes: Ints, kind: Ints, rows: Ints) -> tuple[Floats, Floats]:
@@ -119,32 +161,35 @@ def _expect(tables: Sequence[Floats], codes: Ints, kind: Ints, rows: Ints) -> tu
     if len(tables) > 1:
         found = distinct_rows(codes)
         place, distinct = found.inverse, found.rows
-    counts = np.bincount(kind * len(distinct) + place, minlength=len(rows) * len(distinct))
-    counts = counts.reshape(len(rows), -1)
     n_outputs = math.prod([table.shape[1] for table in tables])
     total, squares = np.zeros((2, len(rows), n_outputs))
-    at_once, n = max(_MOST_CHANCES // n_outputs, 1), rows[:, None]
+    at_once = max(_MOST_CHANCES // max(n_outputs, len(rows)), 1)
     for begin in range(0, len(distinct), at_once):
-        some = slice(begin, begin + at_once)
-        sent = output_probabilities(tables, distinct[some])
-        total += counts[:, some] @ sent
-        squares += counts[:, some] @ sent**2
+        some = distinct[begin : begin + at_once]
+        own = (
+            (place >= begin) & (place < begin + at_once) if at_once < len(distinct) else slice(None)
+        )
+        counts = np.bincount(
+            kind[own] * len(some) + place[own] - begin, minlength=len(rows) * len(some)
+        ).reshape(len(rows), -1)
+        sent = output_probabilities(tables, some)
+        total += counts @ sent
+        squares += counts @ sent**2
+    n = rows[:, None]
     share = (total + _PRIOR_ROWS * total.sum(axis=0) / rows.sum()) / (n + _PRIOR_ROWS)
-    share = np.asarray(np.maximum(share, _TINY))
-    share = share.clip(_TINY, 1.0)
+    share = np.asarray(share.clip(_TINY, 1.0))
     # Of one row any spread may be true.
     spread = np.where(n > 1, (squares - total**2 / n) / np.maximum(n - 1, 1), share * (1.0 - share))
     return share, np.asarray(np.maximum(spread, 0.0))
 
 
-def _by_part(symbols: Ints, tables: Sequence[Floats], parts: Sequence[Sequence[int]]) -> Ints:
+def _by_part(symbols: Ints, sizes: Sequence[int], parts: Sequence[Sequence[int]]) -> Ints:
     """Return what each part sends, as the number of its output."""
-    if len(parts) == len(tables):
+    if len(parts) == len(sizes):
         return symbols
-    sizes = [[tables[t].shape[1] for t in part] for part in parts]
     outputs = [
-        np.ravel_multi_index(tuple(symbols[:, t] for t in part), size)
-        for part, size in zip(parts, sizes, strict=True)
+        np.ravel_multi_index(tuple(symbols[:, t] for t in part), [sizes[t] for t in part])
+        for part in parts
     ]
     return np.stack(outputs, axis=1)
 

@@ -122,7 +122,7 @@ class Mapper(PrivacyMapper):
     """
 
     _method = "auto"
-    _most_rows = None
+    most_rows = None
 
     def __init__(
         self,

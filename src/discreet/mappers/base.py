@@ -162,7 +162,7 @@ class PrivacyMapper(UsesMapping):
     _method: str
     _normalised = True
     _constrained = True
-    _most_rows: int | None = MOST_ROWS
+    most_rows: int | None = MOST_ROWS
     _advice = (
         "Allow more leak, give more rows, or add sensors that depend less on the private fact."
     )
@@ -437,9 +437,9 @@ class PrivacyMapper(UsesMapping):
     @classmethod
     def check_row_count(cls, n_rows: int) -> None:
         """Refuse more rows to learn from than the method is for."""
-        if cls._most_rows is not None and n_rows > cls._most_rows:
+        if cls.most_rows is not None and n_rows > cls.most_rows:
             raise InputError(
-                f"the method {cls._method!r} is for at most {cls._most_rows} rows to learn from; "
+                f"the method {cls._method!r} is for at most {cls.most_rows} rows to learn from; "
                 f"there are {n_rows}. Use Mapper (--method auto), which takes any number, or give "
                 "fewer rows."
             )

@@ -77,7 +77,7 @@ class RandomizedResponseMapper(PrivacyMapper):
     """
 
     _method = "randomized-response"
-    _most_rows = None
+    most_rows = None
     _constrained = False
     _advice = "Allow a larger ldp_epsilon, or give more rows or other sensors."
 
