@@ -14,10 +14,13 @@ def test_folds_have_five_groups_of_every_class_where_there_are_so_many(rng, n_gr
 
 
 @pytest.mark.parametrize("n_rows", [9_000, 60_000, 61_000, 100_000])
-def test_of_many_rows_a_third_is_left_out_and_fewer_only_where_outputs_are_listed(rng, n_rows):
+def test_a_third_of_many_rows_is_left_out_and_more_than_20000_only_of_a_sample(rng, n_rows):
+    """And where outputs are too many to list: each row left out would show all of them."""
     sample = rows(n_rows, rng)
-    listed, drawn = (
-        leave_out(sample, None, rng, n_folds=5, listed=each).left_out for each in (True, False)
-    )
-    assert len(drawn) == -(-n_rows // 3)
-    assert len(listed) <= 20_000 and len(listed) >= min(len(drawn), 15_000)
+
+    def count(**how):
+        return len(leave_out(sample, None, rng, n_folds=5, **how).left_out)
+
+    assert count(listed=False, sampled=True) == -(-n_rows // 3)
+    for few in (count(listed=False), count(listed=True, sampled=True), count(listed=True)):
+        assert min(-(-n_rows // 3), 15_000) <= few <= 20_000

@@ -22,9 +22,8 @@ MANY_DEPENDENT_ROWS = 1_500
 tells there, and two may leak quite different amounts, so that the very tables have to be tried."""
 MANY_GROUPS = 100
 """Of rows in groups, from so many groups on only."""
-# One in so many rows, where some are left out for good, and so many at most where outputs are
-# listed, since each row then shows all of them.
-_LEFT_OUT, _MOST_LISTED_FOR = 3, 20_000
+# One in so many rows, where some are left out for good, and so many at most unless rows abound.
+_LEFT_OUT, _MOST_LEFT_OUT = 3, 20_000
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 
@@ -52,17 +51,20 @@ def leave_out(
     listed: bool = True,
     for_good: bool = True,
     hidden: bool = False,
+    sampled: bool = False,
 ) -> Parts:
     """Choose which rows to leave out.
 
-    ``listed``: whether outputs are few enough to be listed. ``for_good``: whether rows may be left
-    out for good, where they are many. ``hidden``: whether dependence is; fewer are then many.
+    ``listed``: whether outputs are few enough to be listed: each row then shows all of them.
+    ``for_good``: whether rows may be left out for good, where they are many. ``hidden``: whether
+    dependence is; fewer are then many. ``sampled``: whether these are some of many more rows to
+    design on, which do not miss a third of them.
     """
     for_good = for_good and has_many(sample, groups, hidden=hidden)
     if for_good:
         n_folds = _LEFT_OUT
-        if listed:
-            n_folds = max(n_folds, -(-len(sample.codes) // _MOST_LISTED_FOR))
+        if listed or not sampled:
+            n_folds = max(n_folds, -(-len(sample.codes) // _MOST_LEFT_OUT))
     elif groups is not None:
         n_folds = min(n_folds, max(2, _fewest_groups(sample, groups) // _GROUPS_EACH))
     if not (listed or for_good):

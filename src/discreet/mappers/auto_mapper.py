@@ -221,7 +221,7 @@ class Mapper(PrivacyMapper):
         parts = leave_out(
             coded.sample, groups, rng,
             n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
-            hidden=hidden,
+            hidden=hidden, sampled=groups is None and coded.n_rows > len(coded.sample.codes),
         )  # fmt: skip
         if parts.too_few is not None and self._looks_for_level(settings):
             raise parts.too_few  # before anything is counted, and before it is said how long
