@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from support.commands import AT_ONCE, FACTS, few, rooms, run, run_apart
+from support.commands import AT_ONCE, FACTS, few, rooms, run_apart
 
 from discreet import Mapping, __version__, cli, learning
 from discreet.choices import METHODS
@@ -23,13 +23,6 @@ from discreet.data.fit_encoders import STRATEGIES
 from discreet.data.split import Split, split_rows
 from discreet.errors import InputError, Parameter
 from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    rooms().to_csv("home.csv", index=False)
-    return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
 @pytest.fixture

@@ -8,19 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.commands import FACTS, few, rooms, run, same
+from support.commands import FACTS, few, same
 
 from discreet import Mapping
 from discreet.cli import progress
 
 FIGURE = r"\d+\.\d"
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    rooms().to_csv("home.csv", index=False)
-    return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
 @pytest.mark.slow

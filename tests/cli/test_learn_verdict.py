@@ -5,14 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from support.commands import FACTS, rooms, run, same
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    rooms().to_csv("home.csv", index=False)
-    return lambda *arguments: run(monkeypatch, capsys, *arguments)
+from support.commands import FACTS, rooms, same
 
 
 @pytest.mark.slow
