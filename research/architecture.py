@@ -36,7 +36,7 @@ class Box:
 
 BOXES = {
     "data": Box(0, 2, "tables → codes, batch by batch;\nthe held-out split"),
-    "design": Box(2.8, 2, "losses, kernels, risks, solvers;\nmodel/: an estimated distribution"),
+    "design": Box(2.8, 2, "losses, kernels, risks, solvers;\ncounts/: designs from counts"),
     "mappers": Box(5.6, 2, "the public estimators"),
     "mapping": Box(8.4, 2, "the artefact: tables, JSON,\nfusion rule"),
     "leakage": Box(2.8, 0.5, "exact quantities of\nknown distributions"),
